@@ -18,7 +18,7 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.solvers.base import Solution, check_index, check_number
 from mercer.solvers.box.block import Budget, Direct
-from mercer.solvers.box.descent import WORKING_SET, Descent
+from mercer.solvers.box.descent import WORKING_SET, BoxDescent
 from mercer.solvers.box.problem import BoxPoint, BoxQP, CheckedBox
 from mercer.solvers.box.rows import Rows
 
@@ -109,7 +109,7 @@ class SMO:
         if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
             rows.fill()
         budget = Budget(limit, deadline, self.callback)
-        kind = Direct if Direct.suits(box, rows, WORKING_SET) else Descent
+        kind = Direct if Direct.suits(box, rows, WORKING_SET) else BoxDescent
         descent = kind(box, rows, budget)
         try:
             descent.begin(start)
@@ -138,7 +138,7 @@ class SMO:
         a = SMO(tol=0.05, max_iter=20 * PILOT).solve(problem).value
         return len(np.unique(index[a != 0])) > MANY * len(np.unique(index))
 
-    def _solve(self, box: CheckedBox, descent: Descent | Direct, tol: float) -> Solution:
+    def _solve(self, box: CheckedBox, descent: BoxDescent | Direct, tol: float) -> Solution:
         goal, before = tol, np.inf
         for _ in range(ROUNDS):
             cause = descent.run(goal)

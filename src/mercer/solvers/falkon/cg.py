@@ -20,7 +20,7 @@ FINEST = 1e-8  # tolerance to the square of which risks are told from 0
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class KrylovState:
     """All that an iteration changes; an iteration replaces it as a whole.
 
     Parameters
@@ -73,8 +73,8 @@ class State:
 
 
 @dataclass(eq=False)
-class Run:
-    """Runs a `State` to its tolerance: an excess of 1 or less.
+class FalkonCG:
+    """Runs a `KrylovState` to its tolerance: an excess of 1 or less.
 
     The excess is the residual relative to tol, or the root of the duality gap relative to what is
     allowed of it if that is more: tol of the risk, and what rounding may have made up.
@@ -98,13 +98,13 @@ class Run:
     max_iter: int
     deadline: float
     callback: Callable[[int, float], Any] | None = None
-    keep: Callable[[State, bool], Any] = lambda state, now: None
+    keep: Callable[[KrylovState, bool], Any] = lambda state, now: None
     patience: float = np.inf
     limit: str = ""
     name: str = ""
     ticker: Ticker = field(default_factory=lambda: Ticker("falkon"))
 
-    def start(self) -> State:
+    def start(self) -> KrylovState:
         """Return the state at a = 0."""
         system = self.system
         B, t = system.B, system.t
@@ -112,7 +112,7 @@ class Run:
         gap = system.gap(B)
         every = np.arange(t)
         excess = np.where(size > 0, self._excess(every, size, gap, risk, np.zeros(t)), 0.0)
-        return State(
+        return KrylovState(
             X=zero,
             R=B,
             P=zero,
@@ -131,7 +131,7 @@ class Run:
             noise=np.zeros(t),
         )
 
-    def begin(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def begin(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Return the state with fresh directions in the block, for a new preconditioner."""
         Z = apply(s.R[:, s.live])
         P, rz = s.P.copy(), s.rz.copy()
@@ -140,7 +140,7 @@ class Run:
         low_at = np.where(s.live, s.iteration, s.low_at)
         return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
 
-    def anew(self, s: State) -> State:
+    def anew(self, s: KrylovState) -> KrylovState:
         """Return the state with what is open back at 0; with a poor P it may have gone astray."""
         first, live = self.start(), s.best > 1.0
 
@@ -151,7 +151,7 @@ class Run:
         changed: dict[str, Any] = {name: back(name) for name in names}
         return replace(s, live=live, wait=np.zeros_like(live), **changed)
 
-    def retake(self, s: State) -> State:
+    def retake(self, s: KrylovState) -> KrylovState:
         """Return a start at the best coefficients, for another tolerance or preconditioner."""
         first = self.start()
         s, excess = self._look(
@@ -159,7 +159,7 @@ class Run:
         )
         return replace(s, live=first.live & (excess > 1.0), begun=excess)
 
-    def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def go(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
         try:
             while s.live.any() and not s.slow and not self.limit:
@@ -172,7 +172,7 @@ class Run:
             self.ticker.close()
         return self._look(s, np.flatnonzero(s.live | s.wait))[0] if self.limit or s.slow else s
 
-    def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def _iterate(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
         at = np.flatnonzero(s.live)
         direction = rounded(s.P[:, at]) if self.system.rounds else s.P[:, at]
@@ -233,7 +233,7 @@ class Run:
         return np.asarray((to_come > self.patience) | (gained < 1e-3))
 
     def _claimed(
-        self, s: State, X: np.ndarray, R: np.ndarray, at: np.ndarray, size: np.ndarray
+        self, s: KrylovState, X: np.ndarray, R: np.ndarray, at: np.ndarray, size: np.ndarray
     ) -> np.ndarray:
         """Return the excess that the recurrence stands for; gaps where residuals are small enough.
 
@@ -261,7 +261,7 @@ class Run:
         allowed = self.tol * np.maximum(np.maximum(risk, least), TINY) + noise
         return np.asarray(np.maximum(residual / self.tol, np.sqrt(gap / allowed)))
 
-    def _look(self, s: State, at: np.ndarray) -> tuple[State, np.ndarray]:
+    def _look(self, s: KrylovState, at: np.ndarray) -> tuple[KrylovState, np.ndarray]:
         """Return the state with what is true of some columns, the best kept, and the excesses."""
         excess = s.best.copy()
         if not at.size:
@@ -284,8 +284,8 @@ class Run:
         return replace(s, R=R, best_X=best_X, **kept), excess
 
     def _again(
-        self, s: State, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
-    ) -> State:
+        self, s: KrylovState, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
+    ) -> KrylovState:
         """Take back into the block what left it too early, unless rounding is all there is."""
         again = s.wait & (s.best > 1.0)
         hopeless = again & (excess > 0.5 * s.begun)
@@ -295,7 +295,7 @@ class Run:
         s = replace(s, live=live, wait=wait, share=share, begun=begun)
         return self.begin(s, apply) if live.any() else s
 
-    def _drift(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def _drift(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Restart columns whose recurrence has drifted from the truth."""
         at = np.flatnonzero(s.live)
         looked, _ = self._look(s, at)

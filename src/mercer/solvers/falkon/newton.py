@@ -26,8 +26,8 @@ from mercer.solvers.falkon.steps import (
     Bends,
     CurvedSketch,
     Lengths,
+    RowSketch,
     Separate,
-    Sketch,
     Slopes,
     Softmax,
 )
@@ -65,7 +65,7 @@ class NewtonState:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-class Descent(Passes):
+class FalkonDescent(Passes):
     """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
 
     def __init__(self, problem: Centred, loss: Any, options: Any, deadline: float, owner: str):
@@ -335,7 +335,7 @@ class Descent(Passes):
         m = self.m
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         V = np.concatenate([a, probe(m)], 1)
-        sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), Sketch(2 * m, SEED))
+        sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), RowSketch(2 * m, SEED))
         G, sums = self.pull(V, sketch)
         if self.offset:
             c = s.c[:, at].mean(1) + damp.mean() * self.weights
@@ -446,7 +446,7 @@ class FalkonNewton:
         check_number(problem.alpha, "alpha", owner, 0.0)
         softmax = isinstance(self.loss, str) and self.loss == "softmax"
         loss: Loss | None = None if softmax else as_loss(self.loss, owner)
-        run = Descent(problem, loss, self, deadline, owner)
+        run = FalkonDescent(problem, loss, self, deadline, owner)
         run.go()
         worst = float(run.residuals.max(initial=0.0))
         left = int((run.excess > 1.0).sum())
@@ -474,7 +474,7 @@ class FalkonNewton:
             },
         )
 
-    def _message(self, run: Descent, left: int, worst: float) -> str:
+    def _message(self, run: FalkonDescent, left: int, worst: float) -> str:
         risk = np.maximum(run.of_all(run.state.risk), TINY)
         gap = float((run.of_all(run.gaps) / risk).max())
         if run.limit:

@@ -12,7 +12,7 @@ from mercer.domains import is_torch, to_host
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.settings import get_config
-from mercer.solvers.falkon.steps import Sketch
+from mercer.solvers.falkon.steps import RowSketch
 from mercer.solvers.linear import fortran_float64, potrf, potrf_in_place, restore, restore_in_place
 
 # ---- Two triangular factors in one m × m array of NumPy's, by LAPACK in place ----
@@ -285,7 +285,7 @@ class KrillPreconditioner:
             f"Falkon: the sketch that alpha={system.alpha:g} needs with {m} centres",
             "Use a larger alpha or fewer centres",
         )
-        G, sums = system.pull(probe(m), Sketch(2 * m, SEED))
+        G, sums = system.pull(probe(m), RowSketch(2 * m, SEED))
         if system.offset:
             # Φ(I − uuᵀ)W^½K = G − Φ√w · cᵀ/Σw
             G -= system.c * sums

@@ -33,7 +33,7 @@ def weigh(w: Any, G: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class RightSides:
     """G = [Wy, w] and the sums [Σw, Σwy, Σwy²] of t targets."""
 
     t: int
@@ -108,7 +108,7 @@ class Residuals:
 
 
 @dataclass(frozen=True, eq=False)
-class Sketch:
+class RowSketch:
     """G = W^½ Φᵀ with a sparse sign embedding Φ of some rows, and the sums Φ√w.
 
     The rows of a band go, `NONZEROS` times over, to consecutive places from a random one on, each
@@ -299,12 +299,12 @@ class Lengths:
 
 @dataclass(frozen=True, eq=False)
 class CurvedSketch:
-    """The `Sketch` of rows weighted by their curvature, the mean over the values of a row."""
+    """The `RowSketch` of rows weighted by their curvature, the mean over the values of a row."""
 
     risk: Any
     b: np.ndarray
     damp: float
-    sketch: Sketch
+    sketch: RowSketch
 
     @property
     def width(self) -> int:

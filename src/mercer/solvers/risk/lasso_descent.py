@@ -26,7 +26,7 @@ WORK = 2e7  # operations between looks at the clock
 BLOCK_ROUNDS = 5  # of passes and Newton steps
 
 
-class Block:
+class CurvatureBlock:
     """Curvatures Q = ĀᵀHĀ of some columns; Ā has its weighted means taken out for an offset.
 
     With curvatures h of the loss an offset follows every step δ of a weight by −δ·mean, so columns
@@ -68,7 +68,7 @@ class Block:
 
 
 def minimise(
-    block: Block,
+    block: CurvatureBlock,
     p: np.ndarray,
     v: np.ndarray,
     l1: float,
@@ -81,7 +81,7 @@ def minimise(
 
     Parameters
     ----------
-    block : Block
+    block : CurvatureBlock
         The curvatures.
     p : ndarray of shape (q,)
         Slopes of the risk at v.
@@ -305,10 +305,10 @@ class CoordinateDescent:
         v = np.zeros(m) if start is None else np.array(start, dtype=float)
         if v.shape != (m,) or not np.isfinite(v).all():
             raise InvalidInput(f"{owner}: start has shape {v.shape}; give {m} finite numbers.")
-        return _Descent(self, checked, v).run()
+        return _LassoDescent(self, checked, v).run()
 
 
-class _Descent:
+class _LassoDescent:
     """One run of the solver."""
 
     def __init__(self, solver: CoordinateDescent, problem: CheckedSparse, v: np.ndarray):
@@ -319,7 +319,7 @@ class _Descent:
         self.passes, self.rounds, self.size, self.short = 0, 0, FIRST, 0
         self.unit = problem.sizes(np.zeros(len(v)), 0.0)[0]
         self.point = problem.judge(v)
-        self.block: Block | None = None
+        self.block: CurvatureBlock | None = None
 
     def run(self) -> Solution:
         best, idle, cause = self.point, 0, "rounds"
@@ -394,18 +394,18 @@ class _Descent:
         chosen = order[: min(most, int(used.sum()) + self.size)]
         return np.sort(chosen[used[chosen] | (off[chosen] > 0)])
 
-    def _curvatures(self, index: np.ndarray) -> Block:
+    def _curvatures(self, index: np.ndarray) -> CurvatureBlock:
         problem = self.problem
         if problem.exact:
             if self.block is None or not np.array_equal(self.block.index, index):
                 self.block = None  # before the next one: both may not fit the budget
-                self.block = Block(problem.rows, index, problem.w, problem.offset)
+                self.block = CurvatureBlock(problem.rows, index, problem.w, problem.offset)
             return self.block
         h = problem.w * problem.loss._curvature(problem.y, self.point.z)
         h = np.maximum(h, FLAT * float(h.max(initial=0.0)))
-        return Block(problem.rows, index, h, problem.offset)
+        return CurvatureBlock(problem.rows, index, h, problem.offset)
 
-    def _line_search(self, index: np.ndarray, d: np.ndarray, block: Block) -> float:
+    def _line_search(self, index: np.ndarray, d: np.ndarray, block: CurvatureBlock) -> float:
         """Return a step that lowers the objective by a part of what its slope promises (Armijo)."""
         problem, point = self.problem, self.point
         values = block.values(d)

@@ -299,7 +299,7 @@ class SGD:
         p = problem.checked(owner)
         rng = _generator(self.random_state, owner)
         deadline = None if self.max_time is None else time.monotonic() + self.max_time
-        state = _State(p)
+        state = _SagaState(p)
         found = state.judge()
         passes = 0
         while not self._good(found) and passes < self.max_iter:
@@ -327,7 +327,7 @@ class SGD:
         return found["residual"] <= self.tol
 
     def _solution(
-        self, state: _State, found: dict[str, float], passes: int, owner: str
+        self, state: _SagaState, found: dict[str, float], passes: int, owner: str
     ) -> Solution:
         converged = self._good(found)
         message = ""
@@ -354,7 +354,7 @@ class SGD:
         )
 
 
-class _State:
+class _SagaState:
     """Weights V, offset b, and for every row the slopes that the next steps remember."""
 
     def __init__(self, p: CheckedFeatures):
