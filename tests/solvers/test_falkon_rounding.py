@@ -84,7 +84,7 @@ def stalled(again):
         if self.name != "sampled":
             return again(self, s, excess, apply)
         best = np.maximum(s.best, 2.0)
-        return again(self, type(s)(**{**s.pack(), "best": best}), 1e9 + 0 * excess, apply)
+        return again(self, type(s)(**{**vars(s), "best": best}), 1e9 + 0 * excess, apply)
 
     return step
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.engines import Ticker
 from mercer.solvers.base import column_norms
+from mercer.solvers.linear import TINY, BlockCG, dots
 
 CHECK = 20  # iterations between two true residuals
 SLOW = 15  # iterations from which the speed is judged
-TINY = 1e-100
 SAME = 1e-12  # part of a risk by which rounding may change it
 FINEST = 1e-8  # tolerance to the square of which risks are told from 0
 
@@ -66,10 +66,6 @@ class KrylovState:
     noise: np.ndarray
     iteration: int = 0
     slow: int = 0
-
-    def pack(self) -> dict[str, Any]:
-        """Return the state as a dictionary of arrays and numbers."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 @dataclass(eq=False)
@@ -134,8 +130,7 @@ class FalkonCG:
     def begin(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Return the state with fresh directions in the block, for a new preconditioner."""
         Z = apply(s.R[:, s.live])
-        P, rz = s.P.copy(), s.rz.copy()
-        P[:, s.live], rz[s.live] = Z, dots(s.R[:, s.live], Z)
+        P, rz = put(s.P, s.live, Z), put(s.rz, s.live, dots(s.R[:, s.live], Z))
         low = np.where(s.live, _root(rz), s.low)
         low_at = np.where(s.live, s.iteration, s.low_at)
         return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
@@ -173,42 +168,31 @@ class FalkonCG:
         return self._look(s, np.flatnonzero(s.live | s.wait))[0] if self.limit or s.slow else s
 
     def _iterate(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
-        """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
+        """Advance the columns in the block, and judge which of them leave it."""
         at = np.flatnonzero(s.live)
-        direction = rounded(s.P[:, at]) if self.system.rounds else s.P[:, at]
-        Q = self.system.product(direction)
-        curvature = dots(direction, Q)
-        usable = (curvature > 0) & np.isfinite(curvature)
-        # With a rounded direction pᵀr is not rᵀP⁻¹r; the step to the minimum along p is this.
-        slope = dots(direction, s.R[:, at])
-        step = np.where(usable, slope / np.where(usable, curvature, 1.0), 0.0)
-        X, R, P, rz = s.X.copy(), s.R.copy(), s.P.copy(), s.rz.copy()
-        X[:, at] += step * direction
-        R[:, at] -= step * Q
+        block = BlockCG(s.X[:, at], s.R[:, at], s.P[:, at], s.rz[at], flexible=True)
+        usable = block.forward(self.system.product, _bends, rounded if self.system.rounds else None)
         iteration = s.iteration + 1
-        size = column_norms(R[:, at])
-        excess = self._claimed(s, X, R, at, size)
+        size = column_norms(block.R)
+        excess = self._claimed(s, block, at, size)
         done = (excess <= s.share[at]) | (size <= TINY) | ~usable
-        Z = np.zeros_like(R)
-        Z[:, at] = apply(R[:, at])
-        next_rz = dots(R[:, at], Z[:, at])
-        low, low_at = s.low.copy(), s.low_at.copy()
-        judged = iteration - low_at[at] >= SLOW
-        slow = judged & ~done & self._slow(low[at], _root(next_rz), excess / s.share[at])
-        low[at[judged]], low_at[at[judged]] = _root(next_rz)[judged], iteration
-        live, wait = s.live.copy(), s.wait.copy()
-        live[at[done]], wait[at[done]] = False, True
-        if live.any():
-            on = np.flatnonzero(live)
-            # Polak, Ribière: equal to the ratio of the rz but for rounding, which it forgives
-            turn = dots(R[:, on] - s.R[:, on], Z[:, on])
-            beta = np.maximum(turn / np.maximum(rz[on], TINY), 0.0)
-            P[:, on] = Z[:, on] + beta * P[:, on]
-            rz[at] = next_rz
+        block.turn(apply(block.R))
+        root = _root(block.rz)
+        judged = iteration - s.low_at[at] >= SLOW
+        slow = judged & ~done & self._slow(s.low[at], root, excess / s.share[at])
         s = replace(
-            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
-            iteration=iteration, slow=int(slow.any()),
-        )  # fmt: skip
+            s,
+            X=put(s.X, at, block.X),
+            R=put(s.R, at, block.R),
+            P=put(s.P, at, block.P),
+            rz=put(s.rz, at, block.rz),
+            live=put(s.live, at[done], False),
+            wait=put(s.wait, at[done], True),
+            low=put(s.low, at[judged], root[judged]),
+            low_at=put(s.low_at, at[judged], iteration),
+            iteration=iteration,
+            slow=int(slow.any()),
+        )
         worst = float(size.max(initial=0.0))
         self.ticker.tell(f"iteration {iteration}, residual {worst:.1e} of {self.tol:.0e}")
         if self.callback is not None:
@@ -219,8 +203,8 @@ class FalkonCG:
             self.limit = "time"
         if self.limit or s.slow:
             return s
-        if not live.any():
-            return self._again(*self._look(s, np.flatnonzero(wait)), apply)
+        if not s.live.any():
+            return self._again(*self._look(s, np.flatnonzero(s.wait)), apply)
         return self._drift(s, apply) if iteration % CHECK == 0 else s
 
     def _slow(self, before: np.ndarray, now: np.ndarray, excess: np.ndarray) -> np.ndarray:
@@ -233,7 +217,7 @@ class FalkonCG:
         return np.asarray((to_come > self.patience) | (gained < 1e-3))
 
     def _claimed(
-        self, s: KrylovState, X: np.ndarray, R: np.ndarray, at: np.ndarray, size: np.ndarray
+        self, s: KrylovState, block: BlockCG, at: np.ndarray, size: np.ndarray
     ) -> np.ndarray:
         """Return the excess that the recurrence stands for; gaps where residuals are small enough.
 
@@ -242,10 +226,10 @@ class FalkonCG:
         excess = size / self.tol
         near = excess <= s.share[at]
         if near.any():
-            on = at[near]
+            on, some = at[near], block.take(near)
             risk = self.system.start[on] / self.system.units[on] ** 2
-            risk = risk - 0.5 * dots(X[:, on], self.system.B[:, on] + R[:, on])
-            gap = self.system.gap(R[:, on])
+            risk = risk - 0.5 * dots(some.X, self.system.B[:, on] + some.R)
+            gap = self.system.gap(some.R)
             excess[near] = self._excess(on, size[near], gap, risk, s.noise[on])
         return excess
 
@@ -274,14 +258,12 @@ class FalkonCG:
         better |= excess[at] <= np.minimum(s.best[at], 1.0)
         better &= (s.best[at] > 1.0) | (excess[at] <= 1.0)
         into = at[better]
-        R, best_X = s.R.copy(), s.best_X.copy()
-        R[:, at], best_X[:, into] = true.R, s.X[:, into]
-        kept: dict[str, Any] = {"best": s.best.copy()}
-        kept["best"][into] = excess[into]
-        for name in ("residual", "gap", "risk", "noise"):
-            kept[name] = getattr(s, name).copy()
-            kept[name][into] = getattr(true, name)[better]
-        return replace(s, R=R, best_X=best_X, **kept), excess
+        kept: dict[str, Any] = {
+            name: put(getattr(s, name), into, getattr(true, name)[better])
+            for name in ("residual", "gap", "risk", "noise")
+        }
+        kept.update(best=put(s.best, into, excess[into]), R=put(s.R, at, true.R))
+        return replace(s, best_X=put(s.best_X, into, s.X[:, into]), **kept), excess
 
     def _again(
         self, s: KrylovState, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
@@ -301,21 +283,27 @@ class FalkonCG:
         looked, _ = self._look(s, at)
         gap = column_norms(looked.R[:, at] - s.R[:, at])
         drifted = at[gap > 0.1 * column_norms(looked.R[:, at])]
-        R, P, rz = s.R.copy(), s.P.copy(), s.rz.copy()
-        R[:, drifted] = looked.R[:, drifted]
-        if drifted.size:
-            Z = apply(R[:, drifted])
-            P[:, drifted], rz[drifted] = Z, dots(R[:, drifted], Z)
-        return replace(looked, R=R, P=P, rz=rz)
+        if not drifted.size:
+            return replace(looked, R=s.R)
+        R = looked.R[:, drifted]
+        Z = apply(R)
+        P, rz = put(s.P, drifted, Z), put(s.rz, drifted, dots(R, Z))
+        return replace(looked, R=put(s.R, drifted, R), P=P, rz=rz)
 
 
 def _root(rz: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(rz, TINY**2))
 
 
-def dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """Return the inner products of the columns."""
-    return np.asarray(np.einsum("ij,ij->j", U, V))
+def _bends(P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    return (curvature > 0) & np.isfinite(curvature)
+
+
+def put(A: np.ndarray, columns: np.ndarray, values: Any) -> np.ndarray:
+    """Return a copy of A with other values in some columns."""
+    out = A.copy()
+    out[..., columns] = values
+    return out
 
 
 def rounded(V: np.ndarray) -> np.ndarray:

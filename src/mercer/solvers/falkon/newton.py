@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from mercer.engines import Ticker
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, check_number, either
-from mercer.solvers.falkon.cg import TINY, dots, rounded
+from mercer.solvers.falkon.cg import put, rounded
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     SEED,
@@ -31,6 +31,7 @@ from mercer.solvers.falkon.steps import (
     Slopes,
     Softmax,
 )
+from mercer.solvers.linear import TINY, dots
 
 INNER = 50  # iterations of conjugate gradients a step at most
 LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
@@ -59,10 +60,6 @@ class NewtonState:
     step: int = 0
     inner: int = 0
     preconditioner: str = "falkon"
-
-    def pack(self) -> dict[str, Any]:
-        """Return the state as a dictionary of arrays and numbers."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 class FalkonDescent(Passes):
@@ -185,7 +182,7 @@ class FalkonDescent(Passes):
         self._keep(True)
 
     def _keep(self, now: bool) -> None:
-        self.saving.keep({**self.state.pack(), "passes": self.passes}, now)
+        self.saving.keep({**vars(self.state), "passes": self.passes}, now)
 
     def _step(self, s: NewtonState, at: np.ndarray) -> NewtonState | None:
         """Return the state after one step of the given outputs, None where there is none."""
@@ -227,10 +224,7 @@ class FalkonDescent(Passes):
         """Put the new values of some outputs in their places; damp less after a full step."""
         if not good.any():
             return None
-        changed = {key: np.array(getattr(s, key)) for key in new}
-        into = at[good]
-        for key, value in new.items():
-            changed[key][..., into] = value[..., good]
+        changed = {key: put(getattr(s, key), at[good], new[key][..., good]) for key in new}
         damp = s.damp.copy()
         grown = np.where(length < 0.1, np.maximum(4.0 * damp[at], 0.05 * s.curve[at]), damp[at])
         damp[at] = np.where(length == 1.0, 0.1 * damp[at], grown)

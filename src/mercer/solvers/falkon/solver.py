@@ -13,7 +13,7 @@ from mercer.engines.device import human
 from mercer.engines.passes import MemoryPass
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
-from mercer.solvers.falkon.cg import TINY, FalkonCG, KrylovState
+from mercer.solvers.falkon.cg import FalkonCG, KrylovState
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     RATIO,
@@ -25,6 +25,7 @@ from mercer.solvers.falkon.preconditioner import (
     sample_worth,
 )
 from mercer.solvers.falkon.problem import Centred, CentredSystem, Saving
+from mercer.solvers.linear import TINY
 
 PATIENCE = 60  # iterations that a sketch and those with it would take
 
@@ -167,7 +168,7 @@ class Falkon:
 
         def keep(s: KrylovState, now: bool) -> None:
             more = {"passes": system.passes, "preconditioner": run.name, "tol": self.tol}
-            saving.keep({**s.pack(), **more}, now)
+            saving.keep({**vars(s), **more}, now)
 
         run.keep = keep
         names = _preconditioners(system)

@@ -31,6 +31,7 @@ from mercer.solvers.linear.inplace import (
     potrf as potrf,
     restore as restore,
 )
+from mercer.solvers.linear.krylov import TINY as TINY, BlockCG as BlockCG, dots as dots
 from mercer.solvers.linear.pivoted import (
     NystromPreconditioner as NystromPreconditioner,
     PartialCholesky as PartialCholesky,

@@ -25,6 +25,7 @@ from mercer.solvers.base import (
     either,
 )
 from mercer.solvers.linear.device import DevicePreconditioner
+from mercer.solvers.linear.krylov import TINY, BlockCG, dots
 from mercer.solvers.linear.pivoted import DeviceRows, NystromPreconditioner, pivoted
 
 # ---- The preconditioner of conjugate gradients: low rank plus the ridge, from random pivots ----
@@ -107,7 +108,6 @@ def default_rank(n: int, device: Any = None) -> int:
 
 
 _CHECK = 50  # iterations between two true residuals
-_TINY = 1e-100  # a recurrence this small has converged; its squares would soon underflow
 _PATIENCE = 500  # iterations after which a column is given up whose smallest residual is still
 _PROGRESS = 0.9  # more than this part of what it was
 
@@ -362,20 +362,16 @@ class _Run:
     def _sweep(
         self, columns: np.ndarray, X: np.ndarray, R: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Saad, algorithm 9.1, on a block; X as columns left it, and which of them were slow."""
+        """Run the recurrence; return X as columns left it, and which of them were slow."""
         out, slow = X.copy(), np.zeros(columns.size, dtype=bool)
         best = column_norms(R)
         mark, mark_at = best.copy(), np.full(columns.size, self.iteration)
         live = np.arange(columns.size)
         Z = self._apply(R)
-        P, rz = Z.copy(), _dots(R, Z)
+        block = BlockCG(X, R, Z.copy(), dots(R, Z))
         while True:
-            Q = self.system.product(P)
-            curvature = _dots(P, Q)
-            usable = self._usable(P, curvature)
-            step = np.where(usable, rz / np.where(usable, curvature, 1.0), 0.0)
-            X += step * P
-            R -= step * Q
+            usable = block.forward(self.system.product, self._usable)
+            X, R = block.X, block.R
             self.iteration += 1
             size = column_norms(R)
             fresh = np.zeros(live.size, dtype=bool)
@@ -399,23 +395,19 @@ class _Run:
             if self.limit:
                 break
             patient = self.iteration - mark_at[live] < _PATIENCE
-            stay = (size > np.maximum(target[live], _TINY)) & usable
+            stay = (size > np.maximum(target[live], TINY)) & usable
             slow[live] = stay & ~patient
             stay &= patient
             if not stay.any():
                 break
             if not stay.all():
-                live, X, R, P = live[stay], X[:, stay], R[:, stay], P[:, stay]
-                rz, fresh = rz[stay], fresh[stay]
-            Z = self._apply(R)
-            rz_next = _dots(R, Z)
-            P = Z + np.where(fresh, 0.0, rz_next / rz) * P
-            rz = rz_next
+                live, block, fresh = live[stay], block.take(stay), fresh[stay]
+            block.turn(self._apply(block.R), fresh)
         return out, slow
 
     def _usable(self, P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Where pᵀ(A + D)p > 0; a clearly negative one proves that A + D is indefinite."""
-        quotient = curvature / np.maximum(_dots(P, P), np.finfo(np.float64).tiny)
+        quotient = curvature / np.maximum(dots(P, P), np.finfo(np.float64).tiny)
         self.top = max(self.top, float(quotient.max(initial=0.0)))
         worst = float(quotient.min(initial=0.0))
         eps = np.finfo(self.system.A.dtype).eps if _is_single(self.system.A) else 0.0
@@ -431,16 +423,12 @@ class _Run:
 
     def _apply(self, R: np.ndarray) -> np.ndarray:
         Z = self.precondition(R)
-        if Z.shape != R.shape or not np.isfinite(Z).all() or (_dots(R, Z) <= 0).any():
+        if Z.shape != R.shape or not np.isfinite(Z).all() or (dots(R, Z) <= 0).any():
             raise InvalidInput(
                 "ConjugateGradients: the preconditioner is not positive definite: rᵀP⁻¹r ≤ 0, or "
                 "its solve(R) is not finite and of R's shape. Use preconditioner='rpcholesky'."
             )
         return Z
-
-
-def _dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    return np.asarray(np.einsum("ij,ij->j", U, V))
 
 
 def _is_single(A: Any) -> bool:

@@ -11,7 +11,8 @@ from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.solvers.base import as_columns
-from mercer.solvers.linear.inplace import lanczos_top, mirror, restore
+from mercer.solvers.linear.inplace import mirror, restore
+from mercer.solvers.linear.krylov import lanczos_top
 
 _BLOCK = 256
 

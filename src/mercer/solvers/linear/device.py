@@ -19,7 +19,8 @@ from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor
-from mercer.solvers.linear.inplace import jitter_amounts, jitter_tried, lanczos_top
+from mercer.solvers.linear.inplace import jitter_amounts, jitter_tried
+from mercer.solvers.linear.krylov import lanczos_top
 
 # ---- The inverse behind a Cholesky factor on a device, in the memory of the factor ----
 # `torch.cholesky_inverse` needs two more n × n matrices. Here L becomes L⁻¹ and L⁻¹ becomes

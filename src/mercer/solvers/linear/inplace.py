@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from scipy.linalg import eigh_tridiagonal, eigvalsh
+from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
 
 from mercer.errors import NotPositiveDefinite
+from mercer.solvers.linear.krylov import lanczos_top
 
 _PANEL = 64
 
@@ -96,7 +95,6 @@ def jitter_tried(jitter: str | float) -> str:
 
 
 _DENSE = 2000  # up to this n the spectrum is computed, above it λ_min by inverse Lanczos
-_STEPS = 40
 
 
 def not_positive_definite(
@@ -159,38 +157,3 @@ def _lanczos_ends(a: np.ndarray) -> tuple[float, float]:
         shift *= 100.0  # ends, since A + sI is diagonally dominant from s = n·max|A| on
     mu = lanczos_top(lambda v: dpotrs(a, v, lower=1)[0], n)
     return 1.0 / mu - shift, largest
-
-
-def lanczos_top(product: Callable[[np.ndarray], np.ndarray], n: int, steps: int = _STEPS) -> float:
-    """Return the largest Ritz value of a symmetric matrix, a lower bound of its top eigenvalue.
-
-    Parameters
-    ----------
-    product : callable
-        Multiplies by the matrix.
-    n : int
-        Order of the matrix.
-    steps : int, default=40
-        Lanczos steps, with full reorthogonalisation, from a fixed start.
-
-    Returns
-    -------
-    float
-        The Ritz value.
-    """
-    steps = min(steps, n)
-    Q = np.zeros((steps, n))
-    alpha, beta = np.zeros(steps), np.zeros(steps)
-    q = np.random.default_rng(0).standard_normal(n)
-    q /= np.linalg.norm(q)
-    for j in range(steps):
-        Q[j] = q
-        w = product(q)
-        alpha[j] = q @ w
-        for _ in range(2):
-            w = w - Q[: j + 1].T @ (Q[: j + 1] @ w)
-        beta[j] = np.linalg.norm(w)
-        if beta[j] <= 1e-14 * np.abs(alpha[: j + 1]).max():
-            break
-        q = w / beta[j]
-    return float(eigh_tridiagonal(alpha[: j + 1], beta[:j], eigvals_only=True)[-1])
