@@ -369,6 +369,16 @@ def _explain_matrix(K: np.ndarray, owner: str, step: int) -> None:
         )
 
 
+def check_product(out: np.ndarray, owner: str) -> np.ndarray:
+    """Return a product with A, or refuse one that is not finite."""
+    if not np.isfinite(out).all():
+        raise InvalidInput(
+            f"{owner}: a product with A holds NaN or infinity; check the data for NaN and the "
+            "kernel's parameters for overflow."
+        )
+    return out
+
+
 def as_columns(b: np.ndarray) -> np.ndarray:
     """View (n,) as (n, 1) and leave (n, t) alone."""
     return b[:, None] if b.ndim == 1 else b

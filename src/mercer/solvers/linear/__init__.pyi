@@ -25,6 +25,7 @@ from mercer.solvers.linear.eigen import (
     signs_of as signs_of,
 )
 from mercer.solvers.linear.inplace import (
+    cuts as cuts,
     fortran_float64 as fortran_float64,
     mirror as mirror,
     not_positive_definite as not_positive_definite,

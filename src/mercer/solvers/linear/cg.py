@@ -20,6 +20,7 @@ from mercer.solvers.base import (
     check_entries,
     check_index,
     check_number,
+    check_product,
     column_norms,
     describe,
     either,
@@ -304,12 +305,7 @@ class _System:
     def product(self, V: np.ndarray) -> np.ndarray:
         out = np.asarray(self.A.matmul(V), dtype=np.float64) / self.scale
         out += self.shift * V
-        if not np.isfinite(out).all():
-            raise InvalidInput(
-                f"{self.owner}: a product with A holds NaN or infinity; check the data for NaN and "
-                "the kernel's parameters for overflow."
-            )
-        return out
+        return check_product(out, self.owner)
 
 
 @dataclass(eq=False)

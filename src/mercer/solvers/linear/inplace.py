@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
 
-from mercer.errors import NotPositiveDefinite
+from mercer.domains import to_host
+from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.solvers.linear.krylov import lanczos_top
 
 _PANEL = 64
+
+
+def not_finite(owner: str) -> InvalidInput:
+    """Return the exception for a matrix with entries that are not finite."""
+    return InvalidInput(
+        f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+        "parameters for overflow."
+    )
+
+
+def cuts(n: int, step: int, start: int = 0) -> list[tuple[int, int]]:
+    """Return the ends of the blocks of `step` places that start to n are cut into."""
+    return [(i, min(i + step, n)) for i in range(start, n, step)]
 
 
 def fortran_float64(K: np.ndarray, overwrite: bool) -> np.ndarray:
@@ -47,9 +64,7 @@ def restore(a: np.ndarray, diagonal: np.ndarray) -> None:
 
 def mirror(a: np.ndarray) -> None:
     """Copy the strict upper triangle onto the lower one, a panel of columns at a time."""
-    n = a.shape[0]
-    for i in range(0, n, _PANEL):
-        j = min(i + _PANEL, n)
+    for i, j in cuts(len(a), _PANEL):
         a[j:, i:j] = a[i:j, j:].T
         corner = a[i:j, i:j]
         below = np.tril_indices(j - i, -1)
@@ -67,16 +82,25 @@ def mirror(a: np.ndarray) -> None:
 _RUNGS = (1e-14, 1e-12, 1e-10, 1e-8)
 
 
-def jitter_amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:
-    """Return what to add, in the order of trying.
+def factor_with_jitter(
+    a: Any, diagonal: Any, jitter: str | float, potrf: Callable, restore: Callable
+) -> float | None:
+    """Factorise in place by `potrf` with the least jitter that helps, and return that.
 
-    Parameters
-    ----------
-    diagonal : ndarray of shape (n,)
-        The diagonal of the matrix.
-    jitter : "auto" or float
-        "auto", or the one amount to try.
+    None where nothing helps; then `restore` has made the matrix with this diagonal again.
     """
+    if potrf(a):
+        return 0.0
+    for amount in jitter_amounts(to_host(diagonal), jitter):
+        restore(a, diagonal + amount)
+        if potrf(a):
+            return amount
+    restore(a, diagonal)
+    return None
+
+
+def jitter_amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:
+    """Return what to add to a diagonal, in the order of trying: "auto", or the one amount."""
     if jitter != "auto":
         return [float(jitter)] if float(jitter) > 0 else []
     mean = float(np.mean(diagonal / diagonal.size)) * diagonal.size  # no overflow at 1e308
@@ -102,21 +126,8 @@ def not_positive_definite(
 ) -> NotPositiveDefinite:
     """Return the exception for a symmetric Fortran array that has no Cholesky factor.
 
-    Parameters
-    ----------
-    a : ndarray of shape (n, n)
-        The matrix, both triangles; destroyed.
-    tried : str
-        What was tried before giving up, a clause for the message.
-    owner : str
-        Whose matrix it is; the message begins with it.
-    knob : str, default="alpha"
-        What the user calls the ridge.
-
-    Returns
-    -------
-    NotPositiveDefinite
-        To be raised by the caller.
+    The array is destroyed. `tried` says what was tried before giving up, `knob` is what the user
+    calls the ridge.
     """
     n = a.shape[0]
     smallest, largest = _dense_ends(a) if n <= _DENSE else _lanczos_ends(a)
