@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from mercer.settings import get_config
-from mercer.solvers.box.block import INTERIOR, SLICE, STALE, Budget, fits, refuse_indefinite
+from mercer.solvers.box.block import (
+    INTERIOR,
+    SLICE,
+    STALE,
+    BoxBlock,
+    Budget,
+    fits,
+    refuse_indefinite,
+)
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.box.rows import Rows
 
@@ -80,17 +88,7 @@ SAMPLE = 100  # points without a coefficient at which that error is looked at
 
 
 class BoxDescent:
-    """The state of a solve: coefficients a, f = Ka at the points, and how to lower the objective.
-
-    Parameters
-    ----------
-    box : CheckedBox
-        The problem.
-    rows : Rows
-        Rows of its K.
-    budget : Budget
-        Steps and time that may be spent.
-    """
+    """The state of a solve, coefficients a and f = Ka at the points, and how to lower the value."""
 
     def __init__(self, box: CheckedBox, rows: Rows, budget: Budget):
         self.box, self.budget = box, budget
@@ -366,7 +364,8 @@ class BoxDescent:
         Q = self._block(view, chosen, pool)
         before, g = view.a[chosen], G[chosen]
         a = before.copy()
-        self.budget.descend(Q, g, a, view.lower[chosen], view.upper[chosen], split, wanted)
+        block = BoxBlock(Q, g, a, view.lower[chosen], view.upper[chosen], split)
+        self.budget.descend(block, wanted)
         delta = a - before
         moved = np.flatnonzero(delta)
         if not len(moved):

@@ -21,51 +21,26 @@ FINEST = 1e-8  # tolerance to the square of which risks are told from 0
 
 @dataclass(frozen=True, eq=False)
 class KrylovState:
-    """All that an iteration changes; an iteration replaces it as a whole.
+    """All that an iteration changes, of t columns; an iteration replaces it as a whole."""
 
-    Parameters
-    ----------
-    X, R, P : ndarray of shape (m, t)
-        Coefficients, residuals of the recurrence, directions.
-    rz : ndarray of shape (t,)
-        rᵀP⁻¹r.
-    live : ndarray of bool, shape (t,)
-        Columns in the block.
-    wait : ndarray of bool, shape (t,)
-        Columns that left it and whose residual is to be looked at.
-    share : ndarray of shape (t,)
-        The part of what is allowed at which the recurrence leaves the block.
-    begun : ndarray of shape (t,)
-        The true excess at which the recurrence began.
-    low, low_at : ndarray of shape (t,)
-        √rz when the speed was last judged, and the iteration then.
-    best, best_X, residual, gap, risk, noise : ndarray
-        The true excess where the risk was least, or where it was 1 or less; where that was, and
-        what is true there; noise is the part of the gap that rounding may have made up.
-    iteration : int
-        Iterations made.
-    slow : int
-        Whether some column got too slow.
-    """
-
-    X: np.ndarray
-    R: np.ndarray
-    P: np.ndarray
-    rz: np.ndarray
-    live: np.ndarray
-    wait: np.ndarray
-    share: np.ndarray
-    begun: np.ndarray
-    low: np.ndarray
-    low_at: np.ndarray
-    best: np.ndarray
-    best_X: np.ndarray
+    X: np.ndarray  # coefficients, (m, t)
+    R: np.ndarray  # residuals of the recurrence
+    P: np.ndarray  # directions
+    rz: np.ndarray  # rᵀM⁻¹r, (t,)
+    live: np.ndarray  # columns in the block
+    wait: np.ndarray  # columns that left it and whose residual is to be looked at
+    share: np.ndarray  # the part of what is allowed at which the recurrence leaves the block
+    begun: np.ndarray  # the true excess at which the recurrence began
+    low: np.ndarray  # √rz when the speed was last judged,
+    low_at: np.ndarray  # and the iteration then
+    best: np.ndarray  # the true excess where the risk was least, or where it was 1 or less,
+    best_X: np.ndarray  # where that was, and what is true there:
     residual: np.ndarray
     gap: np.ndarray
     risk: np.ndarray
-    noise: np.ndarray
+    noise: np.ndarray  # the part of the gap that rounding may have made up
     iteration: int = 0
-    slow: int = 0
+    slow: int = 0  # whether some column got too slow
 
 
 @dataclass(eq=False)
@@ -73,20 +48,9 @@ class FalkonCG:
     """Runs a `KrylovState` to its tolerance: an excess of 1 or less.
 
     The excess is the residual relative to tol, or the root of the duality gap relative to what is
-    allowed of it if that is more: tol of the risk, and what rounding may have made up.
-
-    Parameters
-    ----------
-    system : CentredSystem
-        Products, residuals and right-hand sides.
-    tol, max_iter, deadline : float, int, float
-        When to stop.
-    callback : callable or None
-        Called as ``callback(iteration, residual)`` after each iteration.
-    keep : callable
-        Called with the state after each iteration and True at a stop before the end.
-    patience : float
-        Iterations to come from which the speed is called slow.
+    allowed of it if that is more: tol of the risk, and what rounding may have made up. After each
+    iteration ``callback(iteration, residual)`` is called, and `keep` with the state and True at a
+    stop before the end.
     """
 
     system: Any
@@ -95,7 +59,7 @@ class FalkonCG:
     deadline: float
     callback: Callable[[int, float], Any] | None = None
     keep: Callable[[KrylovState, bool], Any] = lambda state, now: None
-    patience: float = np.inf
+    patience: float = np.inf  # iterations to come from which the speed is called slow
     limit: str = ""
     name: str = ""
     ticker: Ticker = field(default_factory=lambda: Ticker("falkon"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,16 @@ class NewtonState:
     step: int = 0
     inner: int = 0
     preconditioner: str = "falkon"
+
+
+class Direction(NamedTuple):
+    """Steps in a and b of the outputs `at`, the iterations they took, and the preconditioner."""
+
+    at: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    inner: int
+    name: str
 
 
 class FalkonDescent(Passes):
@@ -187,68 +197,47 @@ class FalkonDescent(Passes):
     def _step(self, s: NewtonState, at: np.ndarray) -> NewtonState | None:
         """Return the state after one step of the given outputs, None where there is none."""
         at = np.arange(self.t) if self.loss is None else at
-        da, db, inner, name = self._direction(s, at)
-        slope = dots(s.g[:, at], da) + s.gb[at] * db
-        risk = s.risk[at]
-        if self.loss is None:
-            slope, risk = (np.full(len(at), v.sum()) for v in (slope, risk))
-        length = np.ones(len(at))
+        d = self._direction(s, at)
+        slope = self.of_all(dots(s.g[:, at], d.a) + s.gb[at] * d.b)
+        risk, length = self.of_all(s.risk[at]), np.ones(len(at))
         for _ in range(2):
-            a, b = s.a[:, at] + length * da, s.b[at] + length * db
+            a, b = s.a[:, at] + length * d.a, s.b[at] + length * d.b
             G, sums = self.pull(a, Slopes(self._risk(at), b), trial=True)
             if np.isfinite(G).all() and np.isfinite(sums).all():
                 new = self._point(a, b, G, sums)
-                new_risk = new["risk"]
-                new_risk = np.full(len(at), new_risk.sum()) if self.loss is None else new_risk
                 room = NOISE[self.single] * np.abs(risk)
-                good = new_risk <= risk + 1e-4 * length * slope + room
+                good = self.of_all(new["risk"]) <= risk + 1e-4 * length * slope + room
                 if good.all() or (length < 1).any():
-                    return self._accepted(s, at, new, good, length, inner, name)
+                    return self._accepted(s, d, new, good, length) if good.any() else None
             else:
                 good = np.zeros(len(at), dtype=bool)
-            length = np.where(good, 1.0, self._length(s, at, da, db, risk, slope))
+            length = np.where(good, 1.0, self._length(s, d, risk, slope))
             if not length.any():
                 return None
         return None
 
     def _accepted(
-        self,
-        s: NewtonState,
-        at: np.ndarray,
-        new: dict[str, Any],
-        good: np.ndarray,
-        length: np.ndarray,
-        inner: int,
-        name: str,
-    ) -> NewtonState | None:
+        self, s: NewtonState, d: Direction, new: dict, good: np.ndarray, length: np.ndarray
+    ) -> NewtonState:
         """Put the new values of some outputs in their places; damp less after a full step."""
-        if not good.any():
-            return None
-        changed = {key: put(getattr(s, key), at[good], new[key][..., good]) for key in new}
-        damp = s.damp.copy()
+        at, damp = d.at, s.damp.copy()
         grown = np.where(length < 0.1, np.maximum(4.0 * damp[at], 0.05 * s.curve[at]), damp[at])
         damp[at] = np.where(length == 1.0, 0.1 * damp[at], grown)
         damp[damp < 1e-6 * s.curve] = 0.0
-        return replace(
-            s, **changed, damp=damp, step=s.step + 1, inner=s.inner + inner, preconditioner=name
-        )
+        changed = {key: put(getattr(s, key), at[good], new[key][..., good]) for key in new}
+        counts = {"step": s.step + 1, "inner": s.inner + d.inner}
+        return replace(s, **changed, **counts, damp=damp, preconditioner=d.name)
 
     def _length(
-        self,
-        s: NewtonState,
-        at: np.ndarray,
-        da: np.ndarray,
-        db: np.ndarray,
-        risk: np.ndarray,
-        slope: np.ndarray,
+        self, s: NewtonState, d: Direction, risk: np.ndarray, slope: np.ndarray
     ) -> np.ndarray:
         """Return the length at which the risk is least among some, 0 where none decreases it."""
-        step = Lengths(self._risk(at), s.b[at], db, LENGTHS)
-        sums = self.pull(np.concatenate([s.a[:, at], da], 1), step, trial=True)[1]
+        at, a = d.at, s.a[:, d.at]
+        step = Lengths(self._risk(at), s.b[at], d.b, LENGTHS)
+        sums = self.pull(np.concatenate([a, d.a], 1), step, trial=True)[1]
         s_ = np.array(LENGTHS)[:, None]
-        Ka, Kd = self.P.gram(s.a[:, at]), self.P.gram(da)
-        a = s.a[:, at]
-        energy = dots(a, Ka) + 2 * s_ * dots(da, Ka) + s_**2 * dots(da, Kd)
+        Ka, Kd = self.P.gram(a), self.P.gram(d.a)
+        energy = dots(a, Ka) + 2 * s_ * dots(d.a, Ka) + s_**2 * dots(d.a, Kd)
         values = sums.reshape(len(LENGTHS), -1) + 0.5 * self.alpha * energy
         if self.loss is None:
             values = np.repeat(values.sum(1, keepdims=True), len(at), 1)
@@ -258,8 +247,8 @@ class FalkonDescent(Passes):
         return np.where(falls, np.array(LENGTHS)[best], 0.0)
 
     # -- directions ---------------------------------------------------------------------------
-    def _direction(self, s: NewtonState, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, str]:
-        """Return the steps in a and b, the iterations they took, and the preconditioner's name.
+    def _direction(self, s: NewtonState, at: np.ndarray) -> Direction:
+        """Return the Newton step of some outputs, by conjugate gradients.
 
         With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
         for one value a row, and nearly so for classes.
@@ -309,7 +298,8 @@ class FalkonDescent(Passes):
             p, R = np.where(live, z_new + turn * p, 0.0), R_new
         slow = count >= INNER and bool(live.any())
         db = x - dots(c, X) if self.offset else np.zeros(len(at))
-        return X, db, count, "krill" if slow and KrillPreconditioner.fits(self.P) else name
+        name = "krill" if slow and KrillPreconditioner.fits(self.P) else name
+        return Direction(at, X, db, count, name)
 
     def _preconditioner(
         self, s: NewtonState, at: np.ndarray, h: np.ndarray, damp: np.ndarray

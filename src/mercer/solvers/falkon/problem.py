@@ -30,16 +30,7 @@ class Saving:
     targets and weights what is in memory, or what tells the blocks from others. All the data are
     told from others by the sums of the first pass, which depend on every row: a solve that goes on
     makes that pass again, see `first`. Passes over blocks are given the checkpoint too, and keep
-    their sums in it.
-
-    Parameters
-    ----------
-    checkpoint : path, Checkpoint or None
-        Where to.
-    problem : Centred
-        The problem.
-    *facts : anything
-        What else tells this solve from others.
+    their sums in it. The facts are what else tells this solve from others.
     """
 
     def __init__(self, checkpoint: Any, problem: Any, *facts: Any):
@@ -79,13 +70,7 @@ class Saving:
     def first(
         self, pull: Callable[[], tuple[np.ndarray, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sums of the first pass; those of a loaded state where they are the same.
-
-        Parameters
-        ----------
-        pull : callable
-            Makes the pass.
-        """
+        """Return the sums of the first pass; those of a loaded state where they are the same."""
         G, sums = pull()
         if self._first:
             known, known_sums = self._first["first_pass"], self._first["first_sums"]
@@ -209,15 +194,7 @@ class CentredPoint:
 
 
 class Passes:
-    """The rows of a problem, with a count of the passes over them.
-
-    Parameters
-    ----------
-    problem : Centred
-        The problem.
-    owner : str
-        Whose messages these are.
-    """
+    """The rows of a problem, with a count of the passes over them."""
 
     def __init__(self, problem: Centred, owner: str):
         self.owner, self.passes = owner, 0

@@ -55,8 +55,7 @@ class LowRankPreconditioner:
     ):
         n = A.shape[0]
         diagonal = np.asarray(A.diagonal(), dtype=np.float64)
-        top = float(diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
-        self.scale = top if np.isfinite(top) and top > 0 else 1.0
+        self.scale = _unit(diagonal, ridge)
         shift = np.asarray(ridge, dtype=np.float64) / self.scale
         trace = float((diagonal / self.scale).sum())
         counts = None
@@ -295,8 +294,7 @@ class _System:
                 "definite matrix has none below 0. Test the kernel with mercer.check_kernel.",
                 smallest_eigenvalue=value,
             )
-        top = float(self.diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
-        self.scale = top if np.isfinite(top) and top > 0 else 1.0
+        self.scale = _unit(self.diagonal, ridge)
         shift = np.asarray(ridge) / self.scale
         self.shift = shift if shift.ndim == 0 else shift[:, None]
         self.norms = column_norms(B)
@@ -425,6 +423,12 @@ class _Run:
                 "its solve(R) is not finite and of R's shape. Use preconditioner='rpcholesky'."
             )
         return Z
+
+
+def _unit(diagonal: np.ndarray, ridge: Any) -> float:
+    """Return the size of the entries of A + D, 1 where that is 0 or no number."""
+    top = float(diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
+    return top if np.isfinite(top) and top > 0 else 1.0
 
 
 def _is_single(A: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.solvers.base import Solution, check_index, check_number
+from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.risk.metric import DualMetric, PrimalMetric, metric_of
 from mercer.solvers.risk.smooth import EPS, NEGLIGIBLE, fault_of
 
@@ -361,23 +361,16 @@ def _line_search(
 STAGE = 40  # steps for each of the larger penalties on the way to a small one
 
 
-class SmoothSolver:
+class SmoothSolver(IterativeSolver):
     """Base of the Newton solvers: limits, and the path from problem to solution."""
 
+    max_iter: int
     #: The `NewtonDescent` that takes the steps.
     _descent: type[NewtonDescent]
 
     def __init__(self, tol: float = 1e-8, max_iter: int = 100, max_time: float | None = None):
-        owner = type(self).__name__
-        check_number(tol, "tol", owner, 0.0)
-        check_index(max_iter, "max_iter", owner, 1)
-        if max_time is not None:
-            check_number(max_time, "max_time", owner, 0.0, closed=True)
         self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
-
-    def __repr__(self) -> str:
-        limits = f"tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r}"
-        return f"{type(self).__name__}({limits})"
+        self._check_limits()
 
     def solve(self, problem: Any, start: Any = None, owner: str = "") -> Solution:
         """Return the minimiser and its certificate.
