@@ -27,9 +27,9 @@ from mercer.solvers.base import (
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor
 from mercer.solvers.linear.device import factor_on_device
 from mercer.solvers.linear.inplace import (
-    factor_with_jitter,
     fortran_float64,
     jitter_tried,
+    jittered,
     not_positive_definite,
     potrf,
     restore,
@@ -119,7 +119,7 @@ def factor(
     kept = diagonal.copy()
     if not np.isfinite(kept).all():
         raise InvalidInput(f"{owner}: the diagonal plus ridge overflows; rescale the kernel.")
-    added = factor_with_jitter(a, kept, jitter, potrf, restore)
+    added = 0.0 if potrf(a) else jittered(a, kept, jitter, potrf, restore)
     if added is None:
         raise not_positive_definite(a, jitter_tried(jitter), owner, knob)
     return CholeskyFactor(a, added, kept)

@@ -71,15 +71,6 @@ class Factor(ABC):
             )
         return B
 
-    def _add_strict(self, out: Any, B: Any, xp: Any, block: int) -> Any:
-        """Add to out the product of B with K off its diagonal, which the factorisation leaves."""
-        a = self._a
-        for i, j in cuts(self.n, block):
-            corner, right = xp.triu(a[i:j, i:j], 1), a[i:j, j:]
-            out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
-            out[j:] += right.T @ B[i:j]
-        return out
-
 
 class CholeskyFactor(Factor):
     """The lower triangular L with L Lᵀ = K + D + jitter·I, and what follows from it.
@@ -162,7 +153,13 @@ class CholeskyFactor(Factor):
         """
         B = self._checked(np.asarray(B, dtype=np.float64))
         diagonal = self._diagonal if B.ndim == 1 else self._diagonal[:, None]
-        return np.asarray(self._add_strict(np.ascontiguousarray(diagonal * B), B, np, _BLOCK))
+        a, out = self._a, np.ascontiguousarray(diagonal * B)
+        for i in range(0, self.n, _BLOCK):
+            j = min(i + _BLOCK, self.n)
+            corner, right = np.triu(a[i:j, i:j], 1), a[i:j, j:]
+            out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
+            out[j:] += right.T @ B[i:j]
+        return out
 
     def on_host(self) -> CholeskyFactor:
         """Return the factor in main memory, where it is.

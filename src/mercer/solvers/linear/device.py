@@ -19,7 +19,7 @@ from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor, Factor
-from mercer.solvers.linear.inplace import cuts, factor_with_jitter, jitter_tried, not_finite
+from mercer.solvers.linear.inplace import cuts, finite, jitter_tried, jittered
 from mercer.solvers.linear.krylov import lanczos_top
 
 # ---- The inverse behind a Cholesky factor on a device, in the memory of the factor ----
@@ -136,10 +136,12 @@ def factor_on_device(
     diagonal = a.diagonal()
     diagonal += torch.as_tensor(ridge, dtype=a.dtype, device=a.device)
     kept = diagonal.clone()
-    if not bool(kept.isfinite().all()) or not bool(a.sum().isfinite()):
-        raise not_finite(owner)
+    finite(to_host(kept), owner)
+    finite(to_host(a.sum()), owner)
     _require_symmetric(a, owner)
-    added = factor_with_jitter(a, kept, jitter, potrf_in_place, restore_in_place)
+    added = (
+        0.0 if potrf_in_place(a) else jittered(a, kept, jitter, potrf_in_place, restore_in_place)
+    )
     if added is not None:
         return DeviceFactor(a, added, kept)
     top = lanczos_top(lambda v: to_host(a @ _device(v, a)), len(a), 30)
@@ -200,9 +202,12 @@ class DeviceFactor(Factor):
         return self._answer(B, self._product)
 
     def _product(self, C: Any) -> Any:
-        import torch
-
-        return self._add_strict(self._diagonal[:, None] * C, C, torch, BLOCK)
+        a, out = self._a, self._diagonal[:, None] * C
+        for i, j in cuts(self.n, BLOCK):
+            corner, right = a[i:j, i:j].triu(1), a[i:j, j:]
+            out[i:j] += corner @ C[i:j] + corner.T @ C[i:j] + right @ C[j:]
+            out[j:] += right.T @ C[i:j]
+        return out
 
     def logdet(self) -> float:
         """Return log det(L Lᵀ)."""
@@ -285,8 +290,7 @@ def largest_pairs(A: OnDevice, k: int, owner: str) -> tuple[np.ndarray, np.ndarr
         "Use SubspaceIteration",
         A.tensor,
     )
-    if not bool(A.tensor.sum().isfinite()):
-        raise not_finite(owner)
+    finite(to_host(A.tensor.sum()), owner)
     values, vectors = torch.linalg.eigh(A.tensor)
     return values[-k:].flip(0).cpu().numpy(), vectors[:, -k:].flip(1).cpu().numpy()
 

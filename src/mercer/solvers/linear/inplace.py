@@ -16,12 +16,15 @@ from mercer.solvers.linear.krylov import lanczos_top
 _PANEL = 64
 
 
-def not_finite(owner: str) -> InvalidInput:
-    """Return the exception for a matrix with entries that are not finite."""
-    return InvalidInput(
-        f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
-        "parameters for overflow."
-    )
+def finite(entries: Any, owner: str) -> np.ndarray:
+    """Return entries of a matrix in float64, or refuse those that are not finite."""
+    out = np.asarray(entries, dtype=np.float64)
+    if not np.isfinite(out).all():
+        raise InvalidInput(
+            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+            "parameters for overflow."
+        )
+    return out
 
 
 def cuts(n: int, step: int, start: int = 0) -> list[tuple[int, int]]:
@@ -82,15 +85,13 @@ def mirror(a: np.ndarray) -> None:
 _RUNGS = (1e-14, 1e-12, 1e-10, 1e-8)
 
 
-def factor_with_jitter(
+def jittered(
     a: Any, diagonal: Any, jitter: str | float, potrf: Callable, restore: Callable
 ) -> float | None:
-    """Factorise in place by `potrf` with the least jitter that helps, and return that.
+    """Factorise what has no factor with the least jitter that helps, and return that.
 
     None where nothing helps; then `restore` has made the matrix with this diagonal again.
     """
-    if potrf(a):
-        return 0.0
     for amount in jitter_amounts(to_host(diagonal), jitter):
         restore(a, diagonal + amount)
         if potrf(a):

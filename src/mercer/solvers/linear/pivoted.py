@@ -24,7 +24,7 @@ from mercer.solvers.base import (
     describe,
     require_definite,
 )
-from mercer.solvers.linear.inplace import not_finite
+from mercer.solvers.linear.inplace import finite
 
 # ---- The growing factor of a pivoted Cholesky: in main memory, or on the device that computes
 # rows.
@@ -136,14 +136,6 @@ def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any,
         out[np.arange(len(index)), index] = diagonal[index]  # white noise lives there alone
 
     return written
-
-
-def finite(rows: Any, owner: str) -> np.ndarray:
-    """Return entries of a matrix in float64, or refuse those that are not finite."""
-    out = np.asarray(rows, dtype=np.float64)
-    if not np.isfinite(out).all():
-        raise not_finite(owner)
-    return out
 
 
 # ---- preconditioners ----
