@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer import RBF, RowBlocks
-from mercer.solvers.falkon.steps import Products, Residuals, Sketch, Targets
+from mercer.solvers.falkon.steps import Products, Residuals, RightSides, RowSketch
 
 rng = np.random.default_rng(0)
 N, M = 600, 12
@@ -16,10 +16,10 @@ Z, V = X[:M].copy(), rng.standard_normal((M, 2))
 KERNEL = RBF(1.3)
 SMALL = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
 STEPS = [
-    Targets(2),
+    RightSides(2),
     Products(np.array([0.3, 0.0])),
     Residuals(np.array([0.1, -0.2]), (0, 1), np.array([0.0, 0.3])),
-    Sketch(8, 1),
+    RowSketch(8, 1),
 ]
 
 

@@ -10,7 +10,7 @@ from mercer.engines.passes.base import row_pass
 from mercer.losses import Logistic
 from mercer.solvers import Centred, Falkon, FalkonNewton
 from mercer.solvers.falkon import preconditioner
-from mercer.solvers.falkon.cg import Run
+from mercer.solvers.falkon.cg import FalkonCG
 from tests.solvers.centred import solve
 from tests.solvers.test_falkon_gap import features, least
 
@@ -71,7 +71,7 @@ def test_a_gap_that_is_true_is_told():
 
 def test_what_stalls_goes_on_with_all_rows(monkeypatch):
     X, y = line(5, 929)
-    monkeypatch.setattr(Run, "_again", stalled(Run._again))
+    monkeypatch.setattr(FalkonCG, "_again", stalled(FalkonCG._again))
     solution = solve(RBF(0.3), X, X[:30], y, None, 1e-3)
     assert solution.converged and solution.extra["preconditioner"] != "sampled"
     assert preconditioner.RATIO * 30 < 929
@@ -84,7 +84,7 @@ def stalled(again):
         if self.name != "sampled":
             return again(self, s, excess, apply)
         best = np.maximum(s.best, 2.0)
-        return again(self, type(s)(**{**s.pack(), "best": best}), 1e9 + 0 * excess, apply)
+        return again(self, type(s)(**{**vars(s), "best": best}), 1e9 + 0 * excess, apply)
 
     return step
 

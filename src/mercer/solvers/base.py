@@ -309,6 +309,28 @@ def check_limits(options: Any, owner: str) -> None:
         raise InvalidInput(f"{owner}: callback={options.callback!r} cannot be called.")
 
 
+class IterativeSolver:
+    """Base of the solvers with a tolerance, a limit of steps and one of time."""
+
+    tol: float
+    max_iter: int | None
+    max_time: float | None
+    _shown: tuple[str, ...] = ("tol", "max_iter", "max_time")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
+        return f"{type(self).__name__}({shown})"
+
+    def _check_limits(self, least: int = 1) -> None:
+        """Raise `InvalidInput` unless the limits are legal; with least 0 max_iter may be None."""
+        owner = type(self).__name__
+        check_number(self.tol, "tol", owner, 0.0)
+        if least or self.max_iter is not None:
+            check_index(self.max_iter, "max_iter", owner, least)
+        if self.max_time is not None:
+            check_number(self.max_time, "max_time", owner, 0.0, closed=True)
+
+
 def check_finite_symmetric(K: np.ndarray, owner: str) -> None:
     """Raise `InvalidInput` unless the square array K is finite and symmetric.
 
@@ -369,6 +391,16 @@ def _explain_matrix(K: np.ndarray, owner: str, step: int) -> None:
         )
 
 
+def check_product(out: np.ndarray, owner: str) -> np.ndarray:
+    """Return a product with A, or refuse one that is not finite."""
+    if not np.isfinite(out).all():
+        raise InvalidInput(
+            f"{owner}: a product with A holds NaN or infinity; check the data for NaN and the "
+            "kernel's parameters for overflow."
+        )
+    return out
+
+
 def as_columns(b: np.ndarray) -> np.ndarray:
     """View (n,) as (n, 1) and leave (n, t) alone."""
     return b[:, None] if b.ndim == 1 else b
@@ -382,6 +414,16 @@ def column_norms(M: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         scaled = M / np.where((top > 0) & np.isfinite(top), top, 1.0)
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", scaled, scaled)) * top)
+
+
+def longest_step(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
+    """Return the longest step t ≤ 1 that keeps x + t·d ≥ 0 for every pair (x, d)."""
+    longest = 1.0
+    for x, d in pairs:
+        falling = d < 0
+        if falling.any():
+            longest = min(longest, float((-x[falling] / d[falling]).min()))
+    return longest
 
 
 def describe(A: Any, fallback: str) -> str:

@@ -13,7 +13,7 @@ from mercer.engines.passes.cluster import ClusterPass, each_block
 from mercer.engines.threads import Progress
 from mercer.solvers.falkon.problem import Centred
 from mercer.solvers.falkon.solver import Falkon
-from mercer.solvers.falkon.steps import Targets
+from mercer.solvers.falkon.steps import RightSides
 from tests.engines.cluster_rows import (
     KERNEL,
     STEPS,
@@ -76,8 +76,8 @@ def test_single_precision_stays_single(current):
 def test_frames_with_their_target(current):
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": Y[:, 0], "w": W})
     rows = RowBlocks.from_dask(dd.from_pandas(frame, npartitions=4), "y", "w")
-    got = row_pass(KERNEL, rows, Z).pull(None, Targets(1))
-    expected = MemoryPass(KERNEL, X, Z, Y[:, :1], W).pull(None, Targets(1))
+    got = row_pass(KERNEL, rows, Z).pull(None, RightSides(1))
+    expected = MemoryPass(KERNEL, X, Z, Y[:, :1], W).pull(None, RightSides(1))
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(got[1], expected[1], rtol=1e-11)
 
@@ -97,9 +97,9 @@ def test_strings_in_memory_are_sent_and_known_again(current):
     centres = kernel.domain.check(words[:3])
     list(rows)  # their checksums are taken here, and again by the workers
     with mercer.config(engine="dask"):
-        got = row_pass(kernel, rows, centres).pull(None, Targets(1))
+        got = row_pass(kernel, rows, centres).pull(None, RightSides(1))
     expected = MemoryPass(kernel, kernel.domain.check(words), centres, y[:, None]).pull(
-        None, Targets(1)
+        None, RightSides(1)
     )
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-11)
 
@@ -165,7 +165,7 @@ def test_what_is_in_memory_travels_once_and_without_a_warning(small, monkeypatch
         for rows in (RowBlocks.from_dask(lazy, y, w), RowBlocks.from_dask(lazy).with_values(y, w)):
             passes = ClusterPass(KERNEL, rows, Z, client)
             passes.keeps = False
-            got = [passes.pull(None, Targets(1))[1] for _ in range(2)]
+            got = [passes.pull(None, RightSides(1))[1] for _ in range(2)]
             np.testing.assert_allclose(got[1][:2], [w.sum(), w @ y], rtol=1e-10)
         assert max(sizes) < 30_000  # bytes; y and w alone are 480 000
         few = ClusterPass(KERNEL, RowBlocks.from_dask(lazy[:4]), Z, client)

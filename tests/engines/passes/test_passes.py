@@ -188,17 +188,17 @@ def test_steps_can_be_sent():
         Lengths,
         Products,
         Residuals,
+        RightSides,
+        RowSketch,
         Separate,
-        Sketch,
         Slopes,
         Softmax,
-        Targets,
     )
 
     zero, risk = np.zeros(1), Separate(Logistic(), (0,))
-    sketch = Sketch(6, 1)
+    sketch = RowSketch(6, 1)
     for step in (
-        Targets(2),
+        RightSides(2),
         Products(zero),
         Residuals(zero, (0,), zero),
         sketch,

@@ -55,7 +55,7 @@ NAMES = list(problems(*data(8)))
 def watch_blocks(monkeypatch, K):
     """Compare every block with K; count them, and those of restricted views."""
     count = {"whole": 0, "restricted": 0}
-    original = descent.Descent._block
+    original = descent.BoxDescent._block
 
     def checked(self, view, chosen, pool):
         Q = original(self, view, chosen, pool)
@@ -69,7 +69,7 @@ def watch_blocks(monkeypatch, K):
         count["whole" if view.variables is None else "restricted"] += 1
         return Q
 
-    monkeypatch.setattr(descent.Descent, "_block", checked)
+    monkeypatch.setattr(descent.BoxDescent, "_block", checked)
     return count
 
 
@@ -95,7 +95,7 @@ def test_the_objective_never_rises(name, small_sets, monkeypatch):
     X, y = data(300, 1)
     problem = problems(X, y)[name]
     K, values = RBF(1.0)(X), []
-    original = descent.Descent._solve_block
+    original = descent.BoxDescent._solve_block
 
     def noted(self, view, *args):
         moved = original(self, view, *args)
@@ -106,7 +106,7 @@ def test_the_objective_never_rises(name, small_sets, monkeypatch):
         values.append(0.5 * a @ f[self.box.index] + problem.p @ a)
         return moved
 
-    monkeypatch.setattr(descent.Descent, "_solve_block", noted)
+    monkeypatch.setattr(descent.BoxDescent, "_solve_block", noted)
     assert SMO().solve(problem).converged
     assert len(values) > 3
     assert (np.diff(values) <= 1e-9 * np.abs(values[-1])).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,17 +24,25 @@ BLAS_THREADS = 800  # variables from which BLAS may use its threads on a block
 NEGATIVE = 1e-6  # curvature below minus this part of the diagonal is not even that of float32
 
 
+class BoxBlock(NamedTuple):
+    """A box QP on one dense block: Q, the gradient G at a, the box, and where the sums part.
+
+    `split` separates the variables of the first sum from those of the second; None stands for no
+    sum to hold. Who lowers the objective changes a and G in place.
+    """
+
+    Q: np.ndarray
+    G: np.ndarray
+    a: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    split: int | None
+
+
 class Budget:
     """Steps and time that a solve may spend, and who is told of its progress.
 
-    Parameters
-    ----------
-    limit : int
-        Steps allowed.
-    deadline : float or None
-        When to stop, by ``time.monotonic``.
-    callback : callable or None
-        Called after every outer step; a true answer stops the solve.
+    A true answer of the callback, which is called after every outer step, stops the solve.
     """
 
     def __init__(self, limit: int, deadline: float | None, callback: Callable | None):
@@ -66,31 +74,19 @@ class Budget:
                 return "callback"
         return ""
 
-    def descend(
-        self,
-        Q: np.ndarray,
-        G: np.ndarray,
-        a: np.ndarray,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        split: int | None,
-        wanted: float,
-    ) -> float:
-        """Lower the violation on a block to what is wanted; return what is left of it.
-
-        a and the gradient G are changed in place. `split` separates the variables of the first
-        sum from those of the second; None stands for no sum to hold.
-        """
+    def descend(self, block: BoxBlock, wanted: float) -> float:
+        """Lower the violation on a block to what is wanted; return what is left of it."""
         from mercer.jit import coordinate_steps, pair_steps
 
+        Q, G, a = block.Q, block.G, block.a
         portion = min(max(100, int(SLICE / max(1, len(a)))), 1000 + 20 * len(a))
         best, stale, rounds = np.inf, 0, 0
         while True:
             room = min(portion, max(0, self.limit - self.steps))
-            if split is None:
-                done, violation, curvature = coordinate_steps(Q, G, a, lower, upper, wanted, room)
+            if block.split is None:
+                done, violation, curvature = coordinate_steps(*block[:5], wanted, room)
             else:
-                done, violation, curvature = pair_steps(Q, G, a, lower, upper, split, wanted, room)
+                done, violation, curvature = pair_steps(*block, wanted, room)
             self.steps += done
             if curvature < 0:
                 refuse_indefinite(Q.diagonal(), curvature)
@@ -107,20 +103,13 @@ class Budget:
                 return violation
             with single_threaded_blas if len(a) < BLAS_THREADS else nullcontext():
                 if rounds == PATIENCE and len(a) <= INTERIOR and fits(len(a)):
-                    self._jump(Q, G, a, lower, upper, split)
+                    self._jump(block)
                 else:
-                    newton_steps(Q, G, a, lower, upper, split)
+                    newton_steps(*block)
 
-    def _jump(
-        self,
-        Q: np.ndarray,
-        G: np.ndarray,
-        a: np.ndarray,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        split: int | None,
-    ) -> None:
+    def _jump(self, block: BoxBlock) -> None:
         """Go to the point that an interior point method finds, if it is lower."""
+        Q, G, a, lower, upper, split = block
         p = G - Q @ a
         found = interior_point(Q, p, lower, upper, a, split, late=self._late)
         if found is None:
@@ -152,14 +141,7 @@ def refuse_indefinite(diagonal: np.ndarray, curvature: float) -> None:
 class Direct:
     """The descent of a problem that is one block: no working sets, no updates.
 
-    Parameters
-    ----------
-    box : CheckedBox
-        The problem, one variable a point.
-    rows : Rows
-        Rows of its K, all of them there.
-    budget : Budget
-        Steps and time that may be spent.
+    It has one variable a point, and all rows of its K are there.
     """
 
     def __init__(self, box: CheckedBox, rows: Rows, budget: Budget):
@@ -209,7 +191,8 @@ class Direct:
             return budget.stop(np.inf, len(self.a))
         G = self.f + self.p
         before = self.a.copy()
-        left = budget.descend(self.Q, G, self.a, self.lower, self.upper, self.split, goal)
+        block = BoxBlock(self.Q, G, self.a, self.lower, self.upper, self.split)
+        left = budget.descend(block, goal)
         self.f = self.Q @ self.a
         stop = budget.stop(left, len(self.a))
         if stop or left <= goal:

@@ -8,14 +8,22 @@ from typing import Any
 import numpy as np
 
 from mercer.settings import get_config
-from mercer.solvers.box.block import INTERIOR, SLICE, STALE, Budget, fits, refuse_indefinite
+from mercer.solvers.box.block import (
+    INTERIOR,
+    SLICE,
+    STALE,
+    BoxBlock,
+    Budget,
+    fits,
+    refuse_indefinite,
+)
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.box.rows import Rows
 
 # ---- Variables of a box QP that are moved, with what belongs to them ----
 
 
-class View:
+class BoxView:
     """Variables that are moved, with the points they need: all of a problem, or part of it."""
 
     def __init__(self, box: CheckedBox, rows: Rows, columns: np.ndarray | None, at: np.ndarray):
@@ -27,9 +35,9 @@ class View:
         self.a = self.f = np.zeros(0)
         self.last_block: tuple[np.ndarray, Any] = np.zeros(0, dtype=np.int64), None
 
-    def restrict(self, keep: np.ndarray) -> View:
+    def restrict(self, keep: np.ndarray) -> BoxView:
         """Return a view of the variables in `keep`, with rows of their points only."""
-        part = object.__new__(View)
+        part = object.__new__(BoxView)
         points, part.at = np.unique(self.at[keep], return_inverse=True)
         for name in ("p", "lower", "upper", "groups", "a"):
             setattr(part, name, getattr(self, name)[keep])
@@ -79,18 +87,8 @@ SAFETY = 50  # times the error of float32 rows within which float64 decides
 SAMPLE = 100  # points without a coefficient at which that error is looked at
 
 
-class Descent:
-    """The state of a solve: coefficients a, f = Ka at the points, and how to lower the objective.
-
-    Parameters
-    ----------
-    box : CheckedBox
-        The problem.
-    rows : Rows
-        Rows of its K.
-    budget : Budget
-        Steps and time that may be spent.
-    """
+class BoxDescent:
+    """The state of a solve, coefficients a and f = Ka at the points, and how to lower the value."""
 
     def __init__(self, box: CheckedBox, rows: Rows, budget: Budget):
         self.box, self.budget = box, budget
@@ -102,7 +100,7 @@ class Descent:
         if box.repeats:
             columns, at = np.unique(box.index, return_inverse=True)
             columns = None if len(columns) == box.n else columns
-        self.view = View(box, rows, columns, at)
+        self.view = BoxView(box, rows, columns, at)
         self.largest = max(
             LEAST_SET, min(LARGEST_SET, int((BLOCKS * get_config().memory / 8) ** 0.5))
         )
@@ -300,7 +298,7 @@ class Descent:
                     view.idle[:] = 0
                     view = view.restrict(keep)
 
-    def _unite(self, view: View, pool: Any) -> None:
+    def _unite(self, view: BoxView, pool: Any) -> None:
         """Take what a restricted view found into the whole."""
         whole = self.view
         whole.last_block = np.zeros(0, dtype=np.int64), None  # its buffer was used again
@@ -311,7 +309,7 @@ class Descent:
         if len(moved):
             whole.add(keep[moved], delta[moved], pool)  # type: ignore[index]
 
-    def _select(self, view: View, G: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, float]:
+    def _select(self, view: BoxView, G: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the working set, the newest last, and the violation; count who cannot move."""
         up, down = view.a < view.upper, view.a > view.lower
         ranges, violation = [], 0.0
@@ -353,7 +351,7 @@ class Descent:
 
     # -- the block -----------------------------------------------------------------------------
     def _solve_block(
-        self, view: View, G: np.ndarray, chosen: np.ndarray, wanted: float, pool: Any
+        self, view: BoxView, G: np.ndarray, chosen: np.ndarray, wanted: float, pool: Any
     ) -> bool:
         """Solve for the chosen variables, the others fixed; False where nothing moves."""
         split = None
@@ -366,7 +364,8 @@ class Descent:
         Q = self._block(view, chosen, pool)
         before, g = view.a[chosen], G[chosen]
         a = before.copy()
-        self.budget.descend(Q, g, a, view.lower[chosen], view.upper[chosen], split, wanted)
+        block = BoxBlock(Q, g, a, view.lower[chosen], view.upper[chosen], split)
+        self.budget.descend(block, wanted)
         delta = a - before
         moved = np.flatnonzero(delta)
         if not len(moved):
@@ -382,7 +381,7 @@ class Descent:
             self._buffers[0] = np.empty(n * n, dtype)
         return self._buffers[0][: n * n].reshape(n, n)
 
-    def _block(self, view: View, chosen: np.ndarray, pool: Any) -> np.ndarray:
+    def _block(self, view: BoxView, chosen: np.ndarray, pool: Any) -> np.ndarray:
         """Return Q on the chosen variables; what the block before this one has is taken from it."""
         from mercer.jit import reuse_block, take_rows
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from mercer.solvers.base import longest_step
+
 RIDGE = 1e-13  # relative to the mean of the diagonal: a singular block still gives a descent
 
 
@@ -28,12 +30,7 @@ def newton_steps(
 
     and goes as far along d as the box allows. a and G are changed in place, the sums of
     a[:split] and a[split:] are kept (with ``split=None`` there is none to keep). It stops before
-    `max_flops` are spent on factorisations.
-
-    Returns
-    -------
-    int
-        Steps taken.
+    `max_flops` are spent on factorisations, and returns the number of steps taken.
     """
     taken = 0
     while taken < max_steps:
@@ -127,12 +124,8 @@ def interior_point(
 
     with one factorisation of Q + diag(z/(a − lower) + v/(upper − a)) a step. Where pairs of
     variables would need millions of steps, as with a large C or with columns of very different
-    scale, it needs some thirty. It ends where it is when `late` says so.
-
-    Returns
-    -------
-    ndarray or None
-        A point inside the box, those variables at a wall that belong there; None without success.
+    scale, it needs some thirty. It ends where it is when `late` says so. Returns a point inside the
+    box, those variables at a wall that belong there; None without success.
     """
     width = upper - lower
     open_ = width > 0
@@ -186,8 +179,8 @@ def interior_point(
                 ridge *= 1e3
                 continue
             step = _step(C, E, dual, primal, s, t, z, v, -s * z, -t * v)
-            reach = _reach(step, s, t, z, v)
             da, _, dz, dv = step
+            reach = longest_step((s, da), (t, -da), (z, dz), (v, dv))
             after = float(
                 (s + reach * da) @ (z + reach * dz) + (t - reach * da) @ (v + reach * dv)
             ) / (2 * n)
@@ -195,10 +188,10 @@ def interior_point(
             step = _step(
                 C, E, dual, primal, s, t, z, v, centre - s * z - da * dz, centre - t * v + da * dv
             )
-            reach = min(1.0, SHY * _reach(step, s, t, z, v))
+            da, db, dz, dv = step
+            reach = min(1.0, SHY * longest_step((s, da), (t, -da), (z, dz), (v, dv)))
             if not reach > 1e-12:
                 break
-            da, db, dz, dv = step
             a, b, z, v = a + reach * da, b + reach * db, z + reach * dz, v + reach * dv
             a = np.clip(a, lower + 1e-300, upper)
     if found is None:
@@ -278,14 +271,3 @@ def _step(C, E, dual, primal, s, t, z, v, low, high):  # type: ignore[no-untyped
         db = np.linalg.lstsq(E.T @ Z[:, 1:], primal - E.T @ da, rcond=None)[0]
         da = da + Z[:, 1:] @ db
     return da, db, (low - z * da) / s, (high + v * da) / t
-
-
-def _reach(step, s, t, z, v):  # type: ignore[no-untyped-def]
-    """Return the longest step, up to 1, that keeps distances and multipliers positive."""
-    da, _, dz, dv = step
-    longest = 1.0
-    for value, change in ((s, da), (t, -da), (z, dz), (v, dv)):
-        falling = change < 0
-        if falling.any():
-            longest = min(longest, float((-value[falling] / change[falling]).min()))
-    return longest

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.solvers.base import Solution, check_index, check_number
+from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
-from mercer.solvers.box.descent import WORKING_SET, Descent
+from mercer.solvers.box.descent import WORKING_SET, BoxDescent
 from mercer.solvers.box.problem import BoxPoint, BoxQP, CheckedBox
 from mercer.solvers.box.rows import Rows
 
@@ -27,7 +27,7 @@ MANY = 0.6  # part of them from which all rows are computed at once
 ROUNDS = 30  # times the gradient is recomputed and the descent goes on
 
 
-class SMO:
+class SMO(IterativeSolver):
     r"""Solver of `BoxQP` by decomposition: batched working sets, cached rows, shrinking.
 
     Stops when no pair of variables violates the KKT conditions by more than `tol` and the duality
@@ -65,13 +65,7 @@ class SMO:
         max_time: float | None = None,
         callback: Callable[[dict], Any] | None = None,
     ):
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.callback = callback
-
-    def __repr__(self) -> str:
-        return f"SMO(tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r})"
+        self.tol, self.max_iter, self.max_time, self.callback = tol, max_iter, max_time, callback
 
     def solve(self, problem: BoxQP, start: Any = None, rows: Rows | None = None) -> Solution:
         """Solve, from 0 or from a feasible start.
@@ -95,11 +89,7 @@ class SMO:
         """
         if not isinstance(problem, BoxQP):
             raise InvalidInput(f"SMO: got a {type(problem).__name__}; it solves BoxQP.")
-        check_number(self.tol, "tol", "SMO", 0.0)
-        if self.max_iter is not None:
-            check_index(self.max_iter, "max_iter", "SMO", 0)
-        if self.max_time is not None:
-            check_number(self.max_time, "max_time", "SMO", 0.0, closed=True)
+        self._check_limits(least=0)
         if self.callback is not None and not callable(self.callback):
             raise InvalidInput(f"SMO: callback={self.callback!r}; give a function of one argument.")
         box = problem.checked("SMO")
@@ -109,7 +99,7 @@ class SMO:
         if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
             rows.fill()
         budget = Budget(limit, deadline, self.callback)
-        kind = Direct if Direct.suits(box, rows, WORKING_SET) else Descent
+        kind = Direct if Direct.suits(box, rows, WORKING_SET) else BoxDescent
         descent = kind(box, rows, budget)
         try:
             descent.begin(start)
@@ -138,7 +128,7 @@ class SMO:
         a = SMO(tol=0.05, max_iter=20 * PILOT).solve(problem).value
         return len(np.unique(index[a != 0])) > MANY * len(np.unique(index))
 
-    def _solve(self, box: CheckedBox, descent: Descent | Direct, tol: float) -> Solution:
+    def _solve(self, box: CheckedBox, descent: BoxDescent | Direct, tol: float) -> Solution:
         goal, before = tol, np.inf
         for _ in range(ROUNDS):
             cause = descent.run(goal)

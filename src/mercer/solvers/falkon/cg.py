@@ -4,93 +4,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.engines import Ticker
 from mercer.solvers.base import column_norms
+from mercer.solvers.linear import TINY, BlockCG, dots
 
 CHECK = 20  # iterations between two true residuals
 SLOW = 15  # iterations from which the speed is judged
-TINY = 1e-100
 SAME = 1e-12  # part of a risk by which rounding may change it
 FINEST = 1e-8  # tolerance to the square of which risks are told from 0
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """All that an iteration changes; an iteration replaces it as a whole.
+class KrylovState:
+    """All that an iteration changes, of t columns; an iteration replaces it as a whole."""
 
-    Parameters
-    ----------
-    X, R, P : ndarray of shape (m, t)
-        Coefficients, residuals of the recurrence, directions.
-    rz : ndarray of shape (t,)
-        rᵀP⁻¹r.
-    live : ndarray of bool, shape (t,)
-        Columns in the block.
-    wait : ndarray of bool, shape (t,)
-        Columns that left it and whose residual is to be looked at.
-    share : ndarray of shape (t,)
-        The part of what is allowed at which the recurrence leaves the block.
-    begun : ndarray of shape (t,)
-        The true excess at which the recurrence began.
-    low, low_at : ndarray of shape (t,)
-        √rz when the speed was last judged, and the iteration then.
-    best, best_X, residual, gap, risk, noise : ndarray
-        The true excess where the risk was least, or where it was 1 or less; where that was, and
-        what is true there; noise is the part of the gap that rounding may have made up.
-    iteration : int
-        Iterations made.
-    slow : int
-        Whether some column got too slow.
-    """
-
-    X: np.ndarray
-    R: np.ndarray
-    P: np.ndarray
-    rz: np.ndarray
-    live: np.ndarray
-    wait: np.ndarray
-    share: np.ndarray
-    begun: np.ndarray
-    low: np.ndarray
-    low_at: np.ndarray
-    best: np.ndarray
-    best_X: np.ndarray
+    X: np.ndarray  # coefficients, (m, t)
+    R: np.ndarray  # residuals of the recurrence
+    P: np.ndarray  # directions
+    rz: np.ndarray  # rᵀM⁻¹r, (t,)
+    live: np.ndarray  # columns in the block
+    wait: np.ndarray  # columns that left it and whose residual is to be looked at
+    share: np.ndarray  # the part of what is allowed at which the recurrence leaves the block
+    begun: np.ndarray  # the true excess at which the recurrence began
+    low: np.ndarray  # √rz when the speed was last judged,
+    low_at: np.ndarray  # and the iteration then
+    best: np.ndarray  # the true excess where the risk was least, or where it was 1 or less,
+    best_X: np.ndarray  # where that was, and what is true there:
     residual: np.ndarray
     gap: np.ndarray
     risk: np.ndarray
-    noise: np.ndarray
+    noise: np.ndarray  # the part of the gap that rounding may have made up
     iteration: int = 0
-    slow: int = 0
-
-    def pack(self) -> dict[str, Any]:
-        """Return the state as a dictionary of arrays and numbers."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+    slow: int = 0  # whether some column got too slow
 
 
 @dataclass(eq=False)
-class Run:
-    """Runs a `State` to its tolerance: an excess of 1 or less.
+class FalkonCG:
+    """Runs a `KrylovState` to its tolerance: an excess of 1 or less.
 
     The excess is the residual relative to tol, or the root of the duality gap relative to what is
-    allowed of it if that is more: tol of the risk, and what rounding may have made up.
-
-    Parameters
-    ----------
-    system : CentredSystem
-        Products, residuals and right-hand sides.
-    tol, max_iter, deadline : float, int, float
-        When to stop.
-    callback : callable or None
-        Called as ``callback(iteration, residual)`` after each iteration.
-    keep : callable
-        Called with the state after each iteration and True at a stop before the end.
-    patience : float
-        Iterations to come from which the speed is called slow.
+    allowed of it if that is more: tol of the risk, and what rounding may have made up. After each
+    iteration ``callback(iteration, residual)`` is called, and `keep` with the state and True at a
+    stop before the end.
     """
 
     system: Any
@@ -98,13 +58,13 @@ class Run:
     max_iter: int
     deadline: float
     callback: Callable[[int, float], Any] | None = None
-    keep: Callable[[State, bool], Any] = lambda state, now: None
-    patience: float = np.inf
+    keep: Callable[[KrylovState, bool], Any] = lambda state, now: None
+    patience: float = np.inf  # iterations to come from which the speed is called slow
     limit: str = ""
     name: str = ""
     ticker: Ticker = field(default_factory=lambda: Ticker("falkon"))
 
-    def start(self) -> State:
+    def start(self) -> KrylovState:
         """Return the state at a = 0."""
         system = self.system
         B, t = system.B, system.t
@@ -112,7 +72,7 @@ class Run:
         gap = system.gap(B)
         every = np.arange(t)
         excess = np.where(size > 0, self._excess(every, size, gap, risk, np.zeros(t)), 0.0)
-        return State(
+        return KrylovState(
             X=zero,
             R=B,
             P=zero,
@@ -131,16 +91,15 @@ class Run:
             noise=np.zeros(t),
         )
 
-    def begin(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def begin(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Return the state with fresh directions in the block, for a new preconditioner."""
         Z = apply(s.R[:, s.live])
-        P, rz = s.P.copy(), s.rz.copy()
-        P[:, s.live], rz[s.live] = Z, dots(s.R[:, s.live], Z)
+        P, rz = put(s.P, s.live, Z), put(s.rz, s.live, dots(s.R[:, s.live], Z))
         low = np.where(s.live, _root(rz), s.low)
         low_at = np.where(s.live, s.iteration, s.low_at)
         return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
 
-    def anew(self, s: State) -> State:
+    def anew(self, s: KrylovState) -> KrylovState:
         """Return the state with what is open back at 0; with a poor P it may have gone astray."""
         first, live = self.start(), s.best > 1.0
 
@@ -151,7 +110,7 @@ class Run:
         changed: dict[str, Any] = {name: back(name) for name in names}
         return replace(s, live=live, wait=np.zeros_like(live), **changed)
 
-    def retake(self, s: State) -> State:
+    def retake(self, s: KrylovState) -> KrylovState:
         """Return a start at the best coefficients, for another tolerance or preconditioner."""
         first = self.start()
         s, excess = self._look(
@@ -159,7 +118,7 @@ class Run:
         )
         return replace(s, live=first.live & (excess > 1.0), begun=excess)
 
-    def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def go(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
         try:
             while s.live.any() and not s.slow and not self.limit:
@@ -172,43 +131,32 @@ class Run:
             self.ticker.close()
         return self._look(s, np.flatnonzero(s.live | s.wait))[0] if self.limit or s.slow else s
 
-    def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
-        """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
+    def _iterate(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
+        """Advance the columns in the block, and judge which of them leave it."""
         at = np.flatnonzero(s.live)
-        direction = rounded(s.P[:, at]) if self.system.rounds else s.P[:, at]
-        Q = self.system.product(direction)
-        curvature = dots(direction, Q)
-        usable = (curvature > 0) & np.isfinite(curvature)
-        # With a rounded direction pᵀr is not rᵀP⁻¹r; the step to the minimum along p is this.
-        slope = dots(direction, s.R[:, at])
-        step = np.where(usable, slope / np.where(usable, curvature, 1.0), 0.0)
-        X, R, P, rz = s.X.copy(), s.R.copy(), s.P.copy(), s.rz.copy()
-        X[:, at] += step * direction
-        R[:, at] -= step * Q
+        block = BlockCG(s.X[:, at], s.R[:, at], s.P[:, at], s.rz[at], flexible=True)
+        usable = block.forward(self.system.product, _bends, rounded if self.system.rounds else None)
         iteration = s.iteration + 1
-        size = column_norms(R[:, at])
-        excess = self._claimed(s, X, R, at, size)
+        size = column_norms(block.R)
+        excess = self._claimed(s, block, at, size)
         done = (excess <= s.share[at]) | (size <= TINY) | ~usable
-        Z = np.zeros_like(R)
-        Z[:, at] = apply(R[:, at])
-        next_rz = dots(R[:, at], Z[:, at])
-        low, low_at = s.low.copy(), s.low_at.copy()
-        judged = iteration - low_at[at] >= SLOW
-        slow = judged & ~done & self._slow(low[at], _root(next_rz), excess / s.share[at])
-        low[at[judged]], low_at[at[judged]] = _root(next_rz)[judged], iteration
-        live, wait = s.live.copy(), s.wait.copy()
-        live[at[done]], wait[at[done]] = False, True
-        if live.any():
-            on = np.flatnonzero(live)
-            # Polak, Ribière: equal to the ratio of the rz but for rounding, which it forgives
-            turn = dots(R[:, on] - s.R[:, on], Z[:, on])
-            beta = np.maximum(turn / np.maximum(rz[on], TINY), 0.0)
-            P[:, on] = Z[:, on] + beta * P[:, on]
-            rz[at] = next_rz
+        block.turn(apply(block.R))
+        root = _root(block.rz)
+        judged = iteration - s.low_at[at] >= SLOW
+        slow = judged & ~done & self._slow(s.low[at], root, excess / s.share[at])
         s = replace(
-            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
-            iteration=iteration, slow=int(slow.any()),
-        )  # fmt: skip
+            s,
+            X=put(s.X, at, block.X),
+            R=put(s.R, at, block.R),
+            P=put(s.P, at, block.P),
+            rz=put(s.rz, at, block.rz),
+            live=put(s.live, at[done], False),
+            wait=put(s.wait, at[done], True),
+            low=put(s.low, at[judged], root[judged]),
+            low_at=put(s.low_at, at[judged], iteration),
+            iteration=iteration,
+            slow=int(slow.any()),
+        )
         worst = float(size.max(initial=0.0))
         self.ticker.tell(f"iteration {iteration}, residual {worst:.1e} of {self.tol:.0e}")
         if self.callback is not None:
@@ -219,8 +167,8 @@ class Run:
             self.limit = "time"
         if self.limit or s.slow:
             return s
-        if not live.any():
-            return self._again(*self._look(s, np.flatnonzero(wait)), apply)
+        if not s.live.any():
+            return self._again(*self._look(s, np.flatnonzero(s.wait)), apply)
         return self._drift(s, apply) if iteration % CHECK == 0 else s
 
     def _slow(self, before: np.ndarray, now: np.ndarray, excess: np.ndarray) -> np.ndarray:
@@ -233,7 +181,7 @@ class Run:
         return np.asarray((to_come > self.patience) | (gained < 1e-3))
 
     def _claimed(
-        self, s: State, X: np.ndarray, R: np.ndarray, at: np.ndarray, size: np.ndarray
+        self, s: KrylovState, block: BlockCG, at: np.ndarray, size: np.ndarray
     ) -> np.ndarray:
         """Return the excess that the recurrence stands for; gaps where residuals are small enough.
 
@@ -242,10 +190,10 @@ class Run:
         excess = size / self.tol
         near = excess <= s.share[at]
         if near.any():
-            on = at[near]
+            on, some = at[near], block.take(near)
             risk = self.system.start[on] / self.system.units[on] ** 2
-            risk = risk - 0.5 * dots(X[:, on], self.system.B[:, on] + R[:, on])
-            gap = self.system.gap(R[:, on])
+            risk = risk - 0.5 * dots(some.X, self.system.B[:, on] + some.R)
+            gap = self.system.gap(some.R)
             excess[near] = self._excess(on, size[near], gap, risk, s.noise[on])
         return excess
 
@@ -261,7 +209,7 @@ class Run:
         allowed = self.tol * np.maximum(np.maximum(risk, least), TINY) + noise
         return np.asarray(np.maximum(residual / self.tol, np.sqrt(gap / allowed)))
 
-    def _look(self, s: State, at: np.ndarray) -> tuple[State, np.ndarray]:
+    def _look(self, s: KrylovState, at: np.ndarray) -> tuple[KrylovState, np.ndarray]:
         """Return the state with what is true of some columns, the best kept, and the excesses."""
         excess = s.best.copy()
         if not at.size:
@@ -274,18 +222,16 @@ class Run:
         better |= excess[at] <= np.minimum(s.best[at], 1.0)
         better &= (s.best[at] > 1.0) | (excess[at] <= 1.0)
         into = at[better]
-        R, best_X = s.R.copy(), s.best_X.copy()
-        R[:, at], best_X[:, into] = true.R, s.X[:, into]
-        kept: dict[str, Any] = {"best": s.best.copy()}
-        kept["best"][into] = excess[into]
-        for name in ("residual", "gap", "risk", "noise"):
-            kept[name] = getattr(s, name).copy()
-            kept[name][into] = getattr(true, name)[better]
-        return replace(s, R=R, best_X=best_X, **kept), excess
+        kept: dict[str, Any] = {
+            name: put(getattr(s, name), into, getattr(true, name)[better])
+            for name in ("residual", "gap", "risk", "noise")
+        }
+        kept.update(best=put(s.best, into, excess[into]), R=put(s.R, at, true.R))
+        return replace(s, best_X=put(s.best_X, into, s.X[:, into]), **kept), excess
 
     def _again(
-        self, s: State, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
-    ) -> State:
+        self, s: KrylovState, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
+    ) -> KrylovState:
         """Take back into the block what left it too early, unless rounding is all there is."""
         again = s.wait & (s.best > 1.0)
         hopeless = again & (excess > 0.5 * s.begun)
@@ -295,27 +241,33 @@ class Run:
         s = replace(s, live=live, wait=wait, share=share, begun=begun)
         return self.begin(s, apply) if live.any() else s
 
-    def _drift(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def _drift(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Restart columns whose recurrence has drifted from the truth."""
         at = np.flatnonzero(s.live)
         looked, _ = self._look(s, at)
         gap = column_norms(looked.R[:, at] - s.R[:, at])
         drifted = at[gap > 0.1 * column_norms(looked.R[:, at])]
-        R, P, rz = s.R.copy(), s.P.copy(), s.rz.copy()
-        R[:, drifted] = looked.R[:, drifted]
-        if drifted.size:
-            Z = apply(R[:, drifted])
-            P[:, drifted], rz[drifted] = Z, dots(R[:, drifted], Z)
-        return replace(looked, R=R, P=P, rz=rz)
+        if not drifted.size:
+            return replace(looked, R=s.R)
+        R = looked.R[:, drifted]
+        Z = apply(R)
+        P, rz = put(s.P, drifted, Z), put(s.rz, drifted, dots(R, Z))
+        return replace(looked, R=put(s.R, drifted, R), P=P, rz=rz)
 
 
 def _root(rz: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(rz, TINY**2))
 
 
-def dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """Return the inner products of the columns."""
-    return np.asarray(np.einsum("ij,ij->j", U, V))
+def _bends(P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    return (curvature > 0) & np.isfinite(curvature)
+
+
+def put(A: np.ndarray, columns: np.ndarray, values: Any) -> np.ndarray:
+    """Return a copy of A with other values in some columns."""
+    out = A.copy()
+    out[..., columns] = values
+    return out
 
 
 def rounded(V: np.ndarray) -> np.ndarray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mercer.engines import Ticker
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, check_number, either
-from mercer.solvers.falkon.cg import TINY, dots, rounded
+from mercer.solvers.falkon.cg import put, rounded
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     SEED,
@@ -26,11 +26,12 @@ from mercer.solvers.falkon.steps import (
     Bends,
     CurvedSketch,
     Lengths,
+    RowSketch,
     Separate,
-    Sketch,
     Slopes,
     Softmax,
 )
+from mercer.solvers.linear import TINY, dots
 
 INNER = 50  # iterations of conjugate gradients a step at most
 LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
@@ -60,12 +61,18 @@ class NewtonState:
     inner: int = 0
     preconditioner: str = "falkon"
 
-    def pack(self) -> dict[str, Any]:
-        """Return the state as a dictionary of arrays and numbers."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+class Direction(NamedTuple):
+    """Steps in a and b of the outputs `at`, the iterations they took, and the preconditioner."""
+
+    at: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    inner: int
+    name: str
 
 
-class Descent(Passes):
+class FalkonDescent(Passes):
     """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
 
     def __init__(self, problem: Centred, loss: Any, options: Any, deadline: float, owner: str):
@@ -185,76 +192,52 @@ class Descent(Passes):
         self._keep(True)
 
     def _keep(self, now: bool) -> None:
-        self.saving.keep({**self.state.pack(), "passes": self.passes}, now)
+        self.saving.keep({**vars(self.state), "passes": self.passes}, now)
 
     def _step(self, s: NewtonState, at: np.ndarray) -> NewtonState | None:
         """Return the state after one step of the given outputs, None where there is none."""
         at = np.arange(self.t) if self.loss is None else at
-        da, db, inner, name = self._direction(s, at)
-        slope = dots(s.g[:, at], da) + s.gb[at] * db
-        risk = s.risk[at]
-        if self.loss is None:
-            slope, risk = (np.full(len(at), v.sum()) for v in (slope, risk))
-        length = np.ones(len(at))
+        d = self._direction(s, at)
+        slope = self.of_all(dots(s.g[:, at], d.a) + s.gb[at] * d.b)
+        risk, length = self.of_all(s.risk[at]), np.ones(len(at))
         for _ in range(2):
-            a, b = s.a[:, at] + length * da, s.b[at] + length * db
+            a, b = s.a[:, at] + length * d.a, s.b[at] + length * d.b
             G, sums = self.pull(a, Slopes(self._risk(at), b), trial=True)
             if np.isfinite(G).all() and np.isfinite(sums).all():
                 new = self._point(a, b, G, sums)
-                new_risk = new["risk"]
-                new_risk = np.full(len(at), new_risk.sum()) if self.loss is None else new_risk
                 room = NOISE[self.single] * np.abs(risk)
-                good = new_risk <= risk + 1e-4 * length * slope + room
+                good = self.of_all(new["risk"]) <= risk + 1e-4 * length * slope + room
                 if good.all() or (length < 1).any():
-                    return self._accepted(s, at, new, good, length, inner, name)
+                    return self._accepted(s, d, new, good, length) if good.any() else None
             else:
                 good = np.zeros(len(at), dtype=bool)
-            length = np.where(good, 1.0, self._length(s, at, da, db, risk, slope))
+            length = np.where(good, 1.0, self._length(s, d, risk, slope))
             if not length.any():
                 return None
         return None
 
     def _accepted(
-        self,
-        s: NewtonState,
-        at: np.ndarray,
-        new: dict[str, Any],
-        good: np.ndarray,
-        length: np.ndarray,
-        inner: int,
-        name: str,
-    ) -> NewtonState | None:
+        self, s: NewtonState, d: Direction, new: dict, good: np.ndarray, length: np.ndarray
+    ) -> NewtonState:
         """Put the new values of some outputs in their places; damp less after a full step."""
-        if not good.any():
-            return None
-        changed = {key: np.array(getattr(s, key)) for key in new}
-        into = at[good]
-        for key, value in new.items():
-            changed[key][..., into] = value[..., good]
-        damp = s.damp.copy()
+        at, damp = d.at, s.damp.copy()
         grown = np.where(length < 0.1, np.maximum(4.0 * damp[at], 0.05 * s.curve[at]), damp[at])
         damp[at] = np.where(length == 1.0, 0.1 * damp[at], grown)
         damp[damp < 1e-6 * s.curve] = 0.0
-        return replace(
-            s, **changed, damp=damp, step=s.step + 1, inner=s.inner + inner, preconditioner=name
-        )
+        changed = {key: put(getattr(s, key), at[good], new[key][..., good]) for key in new}
+        counts = {"step": s.step + 1, "inner": s.inner + d.inner}
+        return replace(s, **changed, **counts, damp=damp, preconditioner=d.name)
 
     def _length(
-        self,
-        s: NewtonState,
-        at: np.ndarray,
-        da: np.ndarray,
-        db: np.ndarray,
-        risk: np.ndarray,
-        slope: np.ndarray,
+        self, s: NewtonState, d: Direction, risk: np.ndarray, slope: np.ndarray
     ) -> np.ndarray:
         """Return the length at which the risk is least among some, 0 where none decreases it."""
-        step = Lengths(self._risk(at), s.b[at], db, LENGTHS)
-        sums = self.pull(np.concatenate([s.a[:, at], da], 1), step, trial=True)[1]
+        at, a = d.at, s.a[:, d.at]
+        step = Lengths(self._risk(at), s.b[at], d.b, LENGTHS)
+        sums = self.pull(np.concatenate([a, d.a], 1), step, trial=True)[1]
         s_ = np.array(LENGTHS)[:, None]
-        Ka, Kd = self.P.gram(s.a[:, at]), self.P.gram(da)
-        a = s.a[:, at]
-        energy = dots(a, Ka) + 2 * s_ * dots(da, Ka) + s_**2 * dots(da, Kd)
+        Ka, Kd = self.P.gram(a), self.P.gram(d.a)
+        energy = dots(a, Ka) + 2 * s_ * dots(d.a, Ka) + s_**2 * dots(d.a, Kd)
         values = sums.reshape(len(LENGTHS), -1) + 0.5 * self.alpha * energy
         if self.loss is None:
             values = np.repeat(values.sum(1, keepdims=True), len(at), 1)
@@ -264,8 +247,8 @@ class Descent(Passes):
         return np.where(falls, np.array(LENGTHS)[best], 0.0)
 
     # -- directions ---------------------------------------------------------------------------
-    def _direction(self, s: NewtonState, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, str]:
-        """Return the steps in a and b, the iterations they took, and the preconditioner's name.
+    def _direction(self, s: NewtonState, at: np.ndarray) -> Direction:
+        """Return the Newton step of some outputs, by conjugate gradients.
 
         With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
         for one value a row, and nearly so for classes.
@@ -315,7 +298,8 @@ class Descent(Passes):
             p, R = np.where(live, z_new + turn * p, 0.0), R_new
         slow = count >= INNER and bool(live.any())
         db = x - dots(c, X) if self.offset else np.zeros(len(at))
-        return X, db, count, "krill" if slow and KrillPreconditioner.fits(self.P) else name
+        name = "krill" if slow and KrillPreconditioner.fits(self.P) else name
+        return Direction(at, X, db, count, name)
 
     def _preconditioner(
         self, s: NewtonState, at: np.ndarray, h: np.ndarray, damp: np.ndarray
@@ -335,7 +319,7 @@ class Descent(Passes):
         m = self.m
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         V = np.concatenate([a, probe(m)], 1)
-        sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), Sketch(2 * m, SEED))
+        sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), RowSketch(2 * m, SEED))
         G, sums = self.pull(V, sketch)
         if self.offset:
             c = s.c[:, at].mean(1) + damp.mean() * self.weights
@@ -446,7 +430,7 @@ class FalkonNewton:
         check_number(problem.alpha, "alpha", owner, 0.0)
         softmax = isinstance(self.loss, str) and self.loss == "softmax"
         loss: Loss | None = None if softmax else as_loss(self.loss, owner)
-        run = Descent(problem, loss, self, deadline, owner)
+        run = FalkonDescent(problem, loss, self, deadline, owner)
         run.go()
         worst = float(run.residuals.max(initial=0.0))
         left = int((run.excess > 1.0).sum())
@@ -474,7 +458,7 @@ class FalkonNewton:
             },
         )
 
-    def _message(self, run: Descent, left: int, worst: float) -> str:
+    def _message(self, run: FalkonDescent, left: int, worst: float) -> str:
         risk = np.maximum(run.of_all(run.state.risk), TINY)
         gap = float((run.of_all(run.gaps) / risk).max())
         if run.limit:

@@ -12,8 +12,15 @@ from mercer.domains import is_torch, to_host
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.settings import get_config
-from mercer.solvers.falkon.steps import Sketch
-from mercer.solvers.linear import fortran_float64, potrf, potrf_in_place, restore, restore_in_place
+from mercer.solvers.falkon.steps import RowSketch
+from mercer.solvers.linear import (
+    cuts,
+    fortran_float64,
+    potrf,
+    potrf_in_place,
+    restore,
+    restore_in_place,
+)
 
 # ---- Two triangular factors in one m × m array of NumPy's, by LAPACK in place ----
 
@@ -24,10 +31,7 @@ PANEL = 64
 class HostBuffer:
     """L with L Lᵀ = K + δI below the diagonal, U with UᵀU = LᵀDL + αI above it.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (m, m)
-        K; destroyed where it is float64 and contiguous.
+    K, an m × m array, is destroyed where it is float64 and contiguous.
     """
 
     def __init__(self, gram: Any):
@@ -53,8 +57,7 @@ class HostBuffer:
     def factor_inner(self, root: np.ndarray, alpha: float) -> bool:
         """Make U with UᵀU = LᵀDL + alpha·I, D = diag(root)²; False where there is none."""
         a, m = self.a, len(self.a)
-        for i in range(0, m, PANEL):  # above the diagonal, (D^½ L)ᵀ
-            j = min(i + PANEL, m)
+        for i, j in cuts(m, PANEL):  # above the diagonal, (D^½ L)ᵀ
             corner = np.tril(a[i:j, i:j], -1)
             a[i:j, i:j] = corner + np.triu((corner * root[i:j, None]).T, 1)
             a[i:j, j:] = (a[j:, i:j] * root[j:, None]).T
@@ -110,16 +113,8 @@ class FalkonPreconditioner:
     float32 the problem has a ridge of its own, Σw·(2·eps₃₂·scale)²/alpha, which is a part of δ.
 
     Cost: m³ flops (two Cholesky factors and LᵀL), no memory beside the buffer; each solve 4m² flops
-    a column.
-
-    Parameters
-    ----------
-    gram : ndarray or tensor of shape (m, m)
-        K_ZZ; destroyed where it is float64 and contiguous.
-    owner : str
-        Whose messages these are.
-    weight : float, default=0.0
-        Σw/alpha where the values in K are float32, else 0.
+    a column. `gram` is K_ZZ, destroyed where it is float64 and contiguous; `weight` is Σw/alpha
+    where the values in K are float32, else 0.
 
     References
     ----------
@@ -131,10 +126,7 @@ class FalkonPreconditioner:
 
     def __init__(self, gram: Any, owner: str = "Falkon", weight: float = 0.0):
         self.m = int(gram.shape[0])
-        if is_torch(gram):
-            self.buffer: Any = DeviceBuffer(gram)
-        else:
-            self.buffer = HostBuffer(gram)
+        self.buffer: Any = DeviceBuffer(gram) if is_torch(gram) else HostBuffer(gram)
         self._update: tuple[np.ndarray, float] | None = None
         diagonal = self.buffer.diagonal()
         if not np.isfinite(diagonal).all():
@@ -163,16 +155,8 @@ class FalkonPreconditioner:
     ) -> bool:
         """Make M for a total weight; False where alpha is too small for it to have a factor.
 
-        Parameters
-        ----------
-        total : float
-            Σw, or Σ of the curvatures.
-        alpha : float
-            The penalty ≥ 0.
-        offset : bool, default=False
-            Whether the constant is projected out.
-        d : ndarray of shape (m,), optional
-            How much the rows near each centre weigh; the mean is taken out.
+        With an offset the constant is projected out. d, of shape (m,), says how much the rows near
+        each centre weigh; the mean is taken out.
         """
         d = np.ones(self.m) if d is None else d / d.mean()
         gain = total / self.m
@@ -237,16 +221,8 @@ class KrillPreconditioner:
     since GᵀG itself would round away all of it that is below eps·trace(GᵀG), and is made only where
     that is less than αδ.
 
-    Cost: one pass with some more work, 6m³ flops, five m × m matrices.
-
-    Parameters
-    ----------
-    G : ndarray of shape (m, size)
-        The sketch, transposed; destroyed.
-    made : FalkonPreconditioner
-        Holds L.
-    alpha : float
-        The penalty.
+    Cost: one pass with some more work, 6m³ flops, five m × m matrices. G of shape (m, size) is the
+    sketch, transposed, and is destroyed; `made` is the `FalkonPreconditioner` that holds L.
 
     References
     ----------
@@ -285,7 +261,7 @@ class KrillPreconditioner:
             f"Falkon: the sketch that alpha={system.alpha:g} needs with {m} centres",
             "Use a larger alpha or fewer centres",
         )
-        G, sums = system.pull(probe(m), Sketch(2 * m, SEED))
+        G, sums = system.pull(probe(m), RowSketch(2 * m, SEED))
         if system.offset:
             # Φ(I − uuᵀ)W^½K = G − Φ√w · cᵀ/Σw
             G -= system.c * sums
@@ -293,13 +269,7 @@ class KrillPreconditioner:
 
     @staticmethod
     def fits(made: Any) -> bool:
-        """Whether there is room for the sketch, and time: on a device it is a dense product.
-
-        Parameters
-        ----------
-        made : FalkonPreconditioner
-            The preconditioner whose place it would take.
-        """
+        """Whether there is room for the sketch, and time: on a device it is a dense product."""
         dense = not isinstance(made.buffer, HostBuffer)
         fits = MATRICES * 8 * made.m**2 <= get_config().memory
         return fits and (made.m <= DENSE or not dense)
@@ -333,15 +303,7 @@ class SampledPreconditioner(KrillPreconditioner):
 
     @classmethod
     def drawn(cls, system: Any, size: int) -> SampledPreconditioner | None:
-        """Return the preconditioner of a system, None where a sample is not to be had.
-
-        Parameters
-        ----------
-        system : CentredSystem
-            The system.
-        size : int
-            Rows of the sample, see `sample_size`.
-        """
+        """Return the preconditioner of a system, None where a sample is not to be had."""
         found = system.rows.sample(size, SEED) if size else None
         if found is None:
             return None
@@ -386,21 +348,12 @@ BLOCK = 4096  # columns of a block: long products, and corners that torch factor
 class DeviceBuffer:
     """L with L Lᵀ = K + δI below the diagonal, U with UᵀU = LᵀDL + αI above it; as `HostBuffer`.
 
-    Vectors come and go as NumPy arrays.
-
-    Parameters
-    ----------
-    gram : tensor of shape (m, m)
-        K; destroyed where it is float64 and contiguous.
-    block : int, default=4096
-        Columns of a block.
+    Vectors come and go as NumPy arrays. `block` is the number of columns of a block.
     """
 
     def __init__(self, gram: Any, block: int = BLOCK):
-        import torch
-
-        self.a = gram.detach().to(torch.float64).contiguous()
-        self.block = block
+        self.a = gram.detach().double().contiguous()
+        self.m, self.block = len(gram), block
         self._kept = self.a.diagonal().clone()
         self._low = self._up = self._kept
         self._fresh = True
@@ -425,20 +378,17 @@ class DeviceBuffer:
         Block (I, J), I ≤ J, of LᵀDL is Σ over rows r ≥ J of L_rIᵀ D_r L_rJ: it reads below the
         diagonal and is written above it.
         """
-        import torch
-
         d = self._tensor(root) ** 2
-        diagonal = torch.empty_like(self._low)
+        diagonal = self._low.new_empty(self.m)
         for i, j in self._cuts():
             own = self._corner(i, j)
             for k, e in self._cuts(i):
                 right = (own if k == i else self._corner(k, e)) * d[k:e, None]
                 left = own if k == i else self.a[k:e, i:j]
                 product = left.T @ right
-                if e < self.m:
-                    # a panel times D a strip at a time: a copy of it all would be a third matrix
-                    for r, s in self._cuts(e):
-                        product.addmm_(self.a[r:s, i:j].T, self.a[r:s, k:e] * d[r:s, None])
+                # a panel times D a strip at a time: a copy of it all would be a third matrix
+                for r, s in self._cuts(e):
+                    product.addmm_(self.a[r:s, i:j].T, self.a[r:s, k:e] * d[r:s, None])
                 if k == i:
                     diagonal[i:j] = product.diagonal()
                     self._write(i, j, product)
@@ -451,15 +401,15 @@ class DeviceBuffer:
         import torch
 
         a = self.a
-        self._up = torch.empty_like(diagonal)
+        self._up = diagonal.new_empty(self.m)
         for i, j in self._cuts():
-            corner = torch.triu(a[i:j, i:j], 1)
+            corner = a[i:j, i:j].triu(1)
             D = corner + corner.T
             D.diagonal().copy_(diagonal[i:j])
             if i:
                 D.addmm_(a[:i, i:j].T, a[:i, i:j], alpha=-1)
             L, info = torch.linalg.cholesky_ex(D)
-            if int(info) != 0 or not bool(torch.isfinite(L.diagonal()).all()):
+            if int(info) != 0 or not bool(L.diagonal().isfinite().all()):
                 return False
             self._up[i:j] = L.diagonal()
             self._write(i, j, L.T)
@@ -501,26 +451,17 @@ class DeviceBuffer:
         A = self.a.T if transpose else self.a
         return to_host(torch.linalg.solve_triangular(A, self._tensor(V), upper=upper != transpose))
 
-    @property
-    def m(self) -> int:
-        """How many centres there are."""
-        return int(self.a.shape[0])
-
     def _cuts(self, start: int = 0) -> list[tuple[int, int]]:
-        return [(i, min(i + self.block, self.m)) for i in range(start, self.m, self.block)]
+        return cuts(self.m, self.block, start)
 
     def _corner(self, i: int, j: int) -> Any:
         """Return a block of L on the diagonal."""
-        import torch
-
-        return torch.tril(self.a[i:j, i:j], -1) + torch.diag(self._low[i:j])
+        return self.a[i:j, i:j].tril(-1) + self._low[i:j].diag()
 
     def _write(self, i: int, j: int, block: Any) -> None:
         """Write above the diagonal of a block on it; L below stays."""
-        import torch
-
         corner = self.a[i:j, i:j]
-        corner.copy_(torch.tril(corner, -1) + torch.triu(block))
+        corner.copy_(corner.tril(-1) + block.triu())
 
     def _tensor(self, V: Any) -> Any:
         import torch

@@ -14,7 +14,7 @@ from mercer.engines import Checkpoint, fingerprint
 from mercer.errors import InvalidInput
 from mercer.solvers.base import check_index, check_number, column_norms
 from mercer.solvers.falkon.preconditioner import EPS, FalkonPreconditioner
-from mercer.solvers.falkon.steps import Products, Residuals, Targets
+from mercer.solvers.falkon.steps import Products, Residuals, RightSides
 
 # ---- How Falkon uses a checkpoint: of which problem and data it is, and when it is written ----
 
@@ -30,16 +30,7 @@ class Saving:
     targets and weights what is in memory, or what tells the blocks from others. All the data are
     told from others by the sums of the first pass, which depend on every row: a solve that goes on
     makes that pass again, see `first`. Passes over blocks are given the checkpoint too, and keep
-    their sums in it.
-
-    Parameters
-    ----------
-    checkpoint : path, Checkpoint or None
-        Where to.
-    problem : Centred
-        The problem.
-    *facts : anything
-        What else tells this solve from others.
+    their sums in it. The facts are what else tells this solve from others.
     """
 
     def __init__(self, checkpoint: Any, problem: Any, *facts: Any):
@@ -79,13 +70,7 @@ class Saving:
     def first(
         self, pull: Callable[[], tuple[np.ndarray, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sums of the first pass; those of a loaded state where they are the same.
-
-        Parameters
-        ----------
-        pull : callable
-            Makes the pass.
-        """
+        """Return the sums of the first pass; those of a loaded state where they are the same."""
         G, sums = pull()
         if self._first:
             known, known_sums = self._first["first_pass"], self._first["first_sums"]
@@ -194,7 +179,7 @@ class Centred:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class CentredPoint:
     """What is true at some coefficients, one a target, all in units of the norms.
 
     R are the residuals of the system; `residual` their norms without δ; `gap` and `risk` the
@@ -209,15 +194,7 @@ class Look:
 
 
 class Passes:
-    """The rows of a problem, with a count of the passes over them.
-
-    Parameters
-    ----------
-    problem : Centred
-        The problem.
-    owner : str
-        Whose messages these are.
-    """
+    """The rows of a problem, with a count of the passes over them."""
 
     def __init__(self, problem: Centred, owner: str):
         self.owner, self.passes = owner, 0
@@ -269,7 +246,7 @@ class CentredSystem(Passes):
         self.preconditioner = FalkonPreconditioner(gram, owner, self.weight)
 
     def _first_pass(self, saving: Saving) -> None:
-        G, sums = saving.first(lambda: self.pull(None, Targets(self.t)))
+        G, sums = saving.first(lambda: self.pull(None, RightSides(self.t)))
         self.total, wy = float(sums[0]), sums[1 : 1 + self.t]
         self.check_total(self.total)
         self.mean = wy / self.total if self.offset else np.zeros(self.t)
@@ -309,7 +286,7 @@ class CentredSystem(Passes):
         half = self.preconditioner.buffer.solve_lower(R)
         return np.asarray(np.einsum("ij,ij->j", half, half) / (2.0 * self.alpha))
 
-    def look(self, X: np.ndarray, chosen: np.ndarray) -> Look:
+    def look(self, X: np.ndarray, chosen: np.ndarray) -> CentredPoint:
         """Return the residuals at X afresh, and what they say; a pass.
 
         X has a column for each of the chosen targets, in units of the norms.
@@ -336,4 +313,4 @@ class CentredSystem(Passes):
             noise = ROUNDING * (sums + P.rounding(X, self.alpha))
         own = self.alpha * P.jitter * X
         risk = loss / norms / norms + energy
-        return Look(R, column_norms(R + own), self.gap(R), risk, noise)
+        return CentredPoint(R, column_norms(R + own), self.gap(R), risk, noise)

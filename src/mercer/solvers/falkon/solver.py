@@ -13,7 +13,7 @@ from mercer.engines.device import human
 from mercer.engines.passes import MemoryPass
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
-from mercer.solvers.falkon.cg import TINY, Run, State
+from mercer.solvers.falkon.cg import FalkonCG, KrylovState
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     RATIO,
@@ -25,6 +25,7 @@ from mercer.solvers.falkon.preconditioner import (
     sample_worth,
 )
 from mercer.solvers.falkon.problem import Centred, CentredSystem, Saving
+from mercer.solvers.linear import TINY
 
 PATIENCE = 60  # iterations that a sketch and those with it would take
 
@@ -125,14 +126,14 @@ class Falkon:
         saving = Saving(self.checkpoint, problem, "Falkon")
         saved = saving.load()
         system = CentredSystem(problem, "Falkon", saving)
-        run = Run(system, self.tol, self.max_iter, deadline, self.callback)
+        run = FalkonCG(system, self.tol, self.max_iter, deadline, self.callback)
         if saved is None:
             s = self._run(run, run.start(), "", saving)
         else:
             name = str(saved.pop("preconditioner"))
             system.passes = int(saved.pop("passes"))
             same = float(saved.pop("tol")) == self.tol
-            s = State(**saved)
+            s = KrylovState(**saved)
             s = self._run(run, s if same else run.retake(s), name, saving, same)
         left = int((s.best > 1.0).sum())
         squares = system.units**2
@@ -159,13 +160,15 @@ class Falkon:
             },
         )
 
-    def _run(self, run: Run, s: State, name: str, saving: Saving, going: bool = False) -> State:
+    def _run(
+        self, run: FalkonCG, s: KrylovState, name: str, saving: Saving, going: bool = False
+    ) -> KrylovState:
         """Iterate; where that gets nowhere, go on with a better preconditioner."""
         system = run.system
 
-        def keep(s: State, now: bool) -> None:
+        def keep(s: KrylovState, now: bool) -> None:
             more = {"passes": system.passes, "preconditioner": run.name, "tol": self.tol}
-            saving.keep({**s.pack(), **more}, now)
+            saving.keep({**vars(s), **more}, now)
 
         run.keep = keep
         names = _preconditioners(system)
@@ -206,7 +209,7 @@ class Falkon:
         alpha = max(system.alpha, EPS * P.scale)
         return P if P.prepare(total, alpha, system.offset) else None
 
-    def _message(self, run: Run, s: State, left: int) -> str:
+    def _message(self, run: FalkonCG, s: KrylovState, left: int) -> str:
         system = run.system
         worst, gap = float(s.residual.max(initial=0.0)), float((s.gap / _positive(s.risk)).max())
         cures = ["use a larger alpha"] + ["float64 rows"] * system.single

@@ -32,43 +32,51 @@ def weigh(w: Any, G: Any) -> Any:
     return G if w is None else w[:, None] * G
 
 
+class RowStep:
+    """What a pass makes of the values at the rows: G of `width` columns, and `n_sums` sums."""
+
+    sizes: Any
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return int(self.sizes[0])
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return int(self.sizes[1])
+
+
 @dataclass(frozen=True, eq=False)
-class Targets:
+class RightSides(RowStep):
     """G = [Wy, w] and the sums [Σw, Σwy, Σwy²] of t targets."""
 
     t: int
 
     @property
-    def width(self) -> int:
-        """Columns of G."""
-        return self.t + 1
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums there are."""
-        return 2 * self.t + 1
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        return self.t + 1, 2 * self.t + 1
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
-        y = columns(y)
-        y = y.astype(np.float64, copy=False) if xp is np else y.to(xp.float64)
+        y = xp.asarray(columns(y), dtype=xp.float64)
         one = xp.ones_like(y[:, :1])
-        stack = np.concatenate if xp is np else xp.cat
-        G = stack([weigh(w, y), weigh(w, one)], 1)
-        return G, stack([G[:, -1].sum()[None], G[:, :-1].sum(0), (G[:, :-1] * y).sum(0)])
+        G = xp.concatenate([weigh(w, y), weigh(w, one)], 1)
+        return G, xp.concatenate([G[:, -1].sum()[None], G[:, :-1].sum(0), (G[:, :-1] * y).sum(0)])
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class Products(RowStep):
     """G = W(F − 1sᵀ): with s = cᵀV/Σw and c = Kᵀw, products with KᵀWK − ccᵀ/Σw."""
 
     shift: np.ndarray
-    n_sums: int = 0
 
     @property
-    def width(self) -> int:
-        """Columns of G."""
-        return len(self.shift)
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and no sums."""
+        return len(self.shift), 0
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and no sums."""
@@ -77,7 +85,7 @@ class Products:
 
 
 @dataclass(frozen=True, eq=False)
-class Residuals:
+class Residuals(RowStep):
     """G = W(y − F − 1bᵀ) in the given columns of y, and the sums [Σw r, ½Σw r², Σw²r², Σw²q].
 
     q = (y − F)² + F² + s are the squares of what r is made of, s of what cancels in F.
@@ -88,14 +96,9 @@ class Residuals:
     spread: np.ndarray
 
     @property
-    def width(self) -> int:
-        """Columns of G."""
-        return len(self.b)
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums there are."""
-        return 4 * len(self.b)
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        return len(self.b), 4 * len(self.b)
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
@@ -103,12 +106,11 @@ class Residuals:
         r = rest - like(self.b, F, xp)
         G, size = weigh(w, r), rest * rest + F * F + like(self.spread, F, xp)
         size = weigh(w, weigh(w, size))
-        stack = np.concatenate if xp is np else xp.cat
-        return G, stack([G.sum(0), 0.5 * (G * r).sum(0), (G * G).sum(0), size.sum(0)])
+        return G, xp.concatenate([G.sum(0), 0.5 * (G * r).sum(0), (G * G).sum(0), size.sum(0)])
 
 
 @dataclass(frozen=True, eq=False)
-class Sketch:
+class RowSketch(RowStep):
     """G = W^½ Φᵀ with a sparse sign embedding Φ of some rows, and the sums Φ√w.
 
     The rows of a band go, `NONZEROS` times over, to consecutive places from a random one on, each
@@ -121,14 +123,9 @@ class Sketch:
     seed: int
 
     @property
-    def width(self) -> int:
-        """Columns of G."""
-        return self.size
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums there are."""
-        return self.size
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        return self.size, self.size
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
@@ -215,7 +212,7 @@ class Softmax:
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class Slopes(RowStep):
     """G = [Wℓ′, Wℓ″] at F + b and the sums [Σwℓ, Σwℓ′, Σwℓ″, Σwℓ′², Σw]; with w too, the last."""
 
     risk: Any
@@ -223,28 +220,22 @@ class Slopes:
     weights: bool = False
 
     @property
-    def width(self) -> int:
-        """Columns of G."""
-        return 2 * self.risk.t + int(self.weights)
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums there are."""
-        return 4 * self.risk.t + 1
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        return 2 * self.risk.t + int(self.weights), 4 * self.risk.t + 1
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
-        stack = np.concatenate if xp is np else xp.cat
         value, slope, bend = self.risk.parts(F + like(self.b, F, xp), y, xp)
         one = weigh(w, xp.ones_like(F[:, :1]))
-        G = stack([weigh(w, slope), weigh(w, bend)] + ([one] if self.weights else []), 1)
+        G = xp.concatenate([weigh(w, slope), weigh(w, bend)] + ([one] if self.weights else []), 1)
         t = self.risk.t
         sums = (weigh(w, value), G[:, :t], G[:, t : 2 * t], G[:, :t] * slope, one)
-        return G, stack([part.sum(0) for part in sums])
+        return G, xp.concatenate([part.sum(0) for part in sums])
 
 
 @dataclass(frozen=True, eq=False)
-class Bends:
+class Bends(RowStep):
     """G = W(ℓ″ + damp)(Fv + shift) with ℓ″ at Fa + b, where F = [Fa, Fv], and the sums of G."""
 
     risk: Any
@@ -253,14 +244,9 @@ class Bends:
     damp: np.ndarray
 
     @property
-    def width(self) -> int:
-        """Columns of G."""
-        return int(self.risk.t)
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums there are."""
-        return int(self.risk.t)
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        return self.risk.t, self.risk.t
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
@@ -274,47 +260,40 @@ class Bends:
 
 
 @dataclass(frozen=True, eq=False)
-class Lengths:
+class Lengths(RowStep):
     """The sums Σwℓ at Fa + b + s(Fd + db) for some lengths s of a step, F = [Fa, Fd]; no G."""
 
     risk: Any
     b: np.ndarray
     db: np.ndarray
     lengths: tuple[float, ...]
-    width: int = 0
 
     @property
-    def n_sums(self) -> int:
-        """How many sums there are."""
-        return int(self.risk.t) * len(self.lengths)
+    def sizes(self) -> tuple[int, int]:
+        """No columns, and sums."""
+        return 0, self.risk.t * len(self.lengths)
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return no G, and the sums."""
         t = self.risk.t
         f, d = F[:, :t] + like(self.b, F, xp), F[:, t:] + like(self.db, F, xp)
-        stack = np.concatenate if xp is np else xp.cat
         values = [weigh(w, self.risk.parts(f + s * d, y, xp)[0]).sum(0) for s in self.lengths]
-        return None, stack(values)
+        return None, xp.concatenate(values)
 
 
 @dataclass(frozen=True, eq=False)
-class CurvedSketch:
-    """The `Sketch` of rows weighted by their curvature, the mean over the values of a row."""
+class CurvedSketch(RowStep):
+    """The `RowSketch` of rows weighted by their curvature, the mean over the values of a row."""
 
     risk: Any
     b: np.ndarray
     damp: float
-    sketch: Sketch
+    sketch: RowSketch
 
     @property
-    def width(self) -> int:
-        """Columns of G."""
-        return self.sketch.width
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums there are."""
-        return self.sketch.n_sums
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        return self.sketch.sizes
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums; the last column of F is the probe that the draws depend on."""

@@ -25,12 +25,14 @@ from mercer.solvers.linear.eigen import (
     signs_of as signs_of,
 )
 from mercer.solvers.linear.inplace import (
+    cuts as cuts,
     fortran_float64 as fortran_float64,
     mirror as mirror,
     not_positive_definite as not_positive_definite,
     potrf as potrf,
     restore as restore,
 )
+from mercer.solvers.linear.krylov import TINY as TINY, BlockCG as BlockCG, dots as dots
 from mercer.solvers.linear.pivoted import (
     NystromPreconditioner as NystromPreconditioner,
     PartialCholesky as PartialCholesky,

@@ -20,11 +20,13 @@ from mercer.solvers.base import (
     check_entries,
     check_index,
     check_number,
+    check_product,
     column_norms,
     describe,
     either,
 )
 from mercer.solvers.linear.device import DevicePreconditioner
+from mercer.solvers.linear.krylov import TINY, BlockCG, dots
 from mercer.solvers.linear.pivoted import DeviceRows, NystromPreconditioner, pivoted
 
 # ---- The preconditioner of conjugate gradients: low rank plus the ridge, from random pivots ----
@@ -53,8 +55,7 @@ class LowRankPreconditioner:
     ):
         n = A.shape[0]
         diagonal = np.asarray(A.diagonal(), dtype=np.float64)
-        top = float(diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
-        self.scale = top if np.isfinite(top) and top > 0 else 1.0
+        self.scale = _unit(diagonal, ridge)
         shift = np.asarray(ridge, dtype=np.float64) / self.scale
         trace = float((diagonal / self.scale).sum())
         counts = None
@@ -107,7 +108,6 @@ def default_rank(n: int, device: Any = None) -> int:
 
 
 _CHECK = 50  # iterations between two true residuals
-_TINY = 1e-100  # a recurrence this small has converged; its squares would soon underflow
 _PATIENCE = 500  # iterations after which a column is given up whose smallest residual is still
 _PROGRESS = 0.9  # more than this part of what it was
 
@@ -294,8 +294,7 @@ class _System:
                 "definite matrix has none below 0. Test the kernel with mercer.check_kernel.",
                 smallest_eigenvalue=value,
             )
-        top = float(self.diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
-        self.scale = top if np.isfinite(top) and top > 0 else 1.0
+        self.scale = _unit(self.diagonal, ridge)
         shift = np.asarray(ridge) / self.scale
         self.shift = shift if shift.ndim == 0 else shift[:, None]
         self.norms = column_norms(B)
@@ -304,12 +303,7 @@ class _System:
     def product(self, V: np.ndarray) -> np.ndarray:
         out = np.asarray(self.A.matmul(V), dtype=np.float64) / self.scale
         out += self.shift * V
-        if not np.isfinite(out).all():
-            raise InvalidInput(
-                f"{self.owner}: a product with A holds NaN or infinity; check the data for NaN and "
-                "the kernel's parameters for overflow."
-            )
-        return out
+        return check_product(out, self.owner)
 
 
 @dataclass(eq=False)
@@ -362,20 +356,16 @@ class _Run:
     def _sweep(
         self, columns: np.ndarray, X: np.ndarray, R: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Saad, algorithm 9.1, on a block; X as columns left it, and which of them were slow."""
+        """Run the recurrence; return X as columns left it, and which of them were slow."""
         out, slow = X.copy(), np.zeros(columns.size, dtype=bool)
         best = column_norms(R)
         mark, mark_at = best.copy(), np.full(columns.size, self.iteration)
         live = np.arange(columns.size)
         Z = self._apply(R)
-        P, rz = Z.copy(), _dots(R, Z)
+        block = BlockCG(X, R, Z.copy(), dots(R, Z))
         while True:
-            Q = self.system.product(P)
-            curvature = _dots(P, Q)
-            usable = self._usable(P, curvature)
-            step = np.where(usable, rz / np.where(usable, curvature, 1.0), 0.0)
-            X += step * P
-            R -= step * Q
+            usable = block.forward(self.system.product, self._usable)
+            X, R = block.X, block.R
             self.iteration += 1
             size = column_norms(R)
             fresh = np.zeros(live.size, dtype=bool)
@@ -399,23 +389,19 @@ class _Run:
             if self.limit:
                 break
             patient = self.iteration - mark_at[live] < _PATIENCE
-            stay = (size > np.maximum(target[live], _TINY)) & usable
+            stay = (size > np.maximum(target[live], TINY)) & usable
             slow[live] = stay & ~patient
             stay &= patient
             if not stay.any():
                 break
             if not stay.all():
-                live, X, R, P = live[stay], X[:, stay], R[:, stay], P[:, stay]
-                rz, fresh = rz[stay], fresh[stay]
-            Z = self._apply(R)
-            rz_next = _dots(R, Z)
-            P = Z + np.where(fresh, 0.0, rz_next / rz) * P
-            rz = rz_next
+                live, block, fresh = live[stay], block.take(stay), fresh[stay]
+            block.turn(self._apply(block.R), fresh)
         return out, slow
 
     def _usable(self, P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Where pᵀ(A + D)p > 0; a clearly negative one proves that A + D is indefinite."""
-        quotient = curvature / np.maximum(_dots(P, P), np.finfo(np.float64).tiny)
+        quotient = curvature / np.maximum(dots(P, P), np.finfo(np.float64).tiny)
         self.top = max(self.top, float(quotient.max(initial=0.0)))
         worst = float(quotient.min(initial=0.0))
         eps = np.finfo(self.system.A.dtype).eps if _is_single(self.system.A) else 0.0
@@ -431,7 +417,7 @@ class _Run:
 
     def _apply(self, R: np.ndarray) -> np.ndarray:
         Z = self.precondition(R)
-        if Z.shape != R.shape or not np.isfinite(Z).all() or (_dots(R, Z) <= 0).any():
+        if Z.shape != R.shape or not np.isfinite(Z).all() or (dots(R, Z) <= 0).any():
             raise InvalidInput(
                 "ConjugateGradients: the preconditioner is not positive definite: rᵀP⁻¹r ≤ 0, or "
                 "its solve(R) is not finite and of R's shape. Use preconditioner='rpcholesky'."
@@ -439,8 +425,10 @@ class _Run:
         return Z
 
 
-def _dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    return np.asarray(np.einsum("ij,ij->j", U, V))
+def _unit(diagonal: np.ndarray, ridge: Any) -> float:
+    """Return the size of the entries of A + D, 1 where that is 0 or no number."""
+    top = float(diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
+    return top if np.isfinite(top) and top > 0 else 1.0
 
 
 def _is_single(A: Any) -> bool:

@@ -28,8 +28,8 @@ from mercer.solvers.linear.cholesky_factor import CholeskyFactor
 from mercer.solvers.linear.device import factor_on_device
 from mercer.solvers.linear.inplace import (
     fortran_float64,
-    jitter_amounts,
     jitter_tried,
+    jittered,
     not_positive_definite,
     potrf,
     restore,
@@ -119,14 +119,10 @@ def factor(
     kept = diagonal.copy()
     if not np.isfinite(kept).all():
         raise InvalidInput(f"{owner}: the diagonal plus ridge overflows; rescale the kernel.")
-    if potrf(a):
-        return CholeskyFactor(a, 0.0, kept)
-    for amount in jitter_amounts(kept, jitter):
-        restore(a, kept + amount)
-        if potrf(a):
-            return CholeskyFactor(a, amount, kept)
-    restore(a, kept)
-    raise not_positive_definite(a, jitter_tried(jitter), owner, knob)
+    added = 0.0 if potrf(a) else jittered(a, kept, jitter, potrf, restore)
+    if added is None:
+        raise not_positive_definite(a, jitter_tried(jitter), owner, knob)
+    return CholeskyFactor(a, added, kept)
 
 
 def dense_copy(A: Operator, owner: str) -> tuple[np.ndarray, bool]:
@@ -195,19 +191,15 @@ class Cholesky:
         worst = float(residuals.max(initial=0.0))
         converged = worst <= self.tol
         message = (
-            ""
-            if converged
-            else (
-                f"{owner}: A + ridge is singular to working precision: the relative residual is "
-                f"{worst:.3g} (tolerance {self.tol:g}) after a jitter of {f.jitter:.3g}. "
-                "Use a larger alpha (ridge), or drop duplicate points."
-            )
+            f"{owner}: A + ridge is singular to working precision: the relative residual is "
+            f"{worst:.3g} (tolerance {self.tol:g}) after a jitter of {f.jitter:.3g}. "
+            "Use a larger alpha (ridge), or drop duplicate points."
         )
         return Solution(
             value=X.reshape(b.shape),
             converged=converged,
             residual=worst,
-            message=message,
+            message="" if converged else message,
             extra={"jitter": f.jitter, "refinements": steps},
         )
 

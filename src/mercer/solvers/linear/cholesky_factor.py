@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,67 @@ from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.solvers.base import as_columns
-from mercer.solvers.linear.inplace import lanczos_top, mirror, restore
+from mercer.solvers.linear.inplace import cuts, mirror, restore
+from mercer.solvers.linear.krylov import lanczos_top
 
 _BLOCK = 256
 
 
-class CholeskyFactor:
+class Factor(ABC):
+    """What a Cholesky factor is wherever it lives: L below the diagonal of one n × n matrix.
+
+    K itself is in the strict upper triangle; the diagonal of K + D, without jitter, lies beside it.
+    """
+
+    def __init__(self, a: Any, jitter: float, diagonal: Any):
+        self._a, self._diagonal = a, diagonal
+        self.n = int(a.shape[0])
+        self.jitter = float(jitter)
+
+    @abstractmethod
+    def solve(self, B: Any) -> Any:
+        """Return (L Lᵀ)⁻¹ B."""
+
+    def smallest_eigenvalue(self, steps: int = 20) -> float:
+        """Return about the smallest eigenvalue of K + D, by inverse Lanczos; never below it.
+
+        Each step costs one `solve`. Of a matrix with a clearly isolated smallest eigenvalue a few
+        steps suffice, which is the case that matters: an indefinite K behind a large ridge.
+
+        Parameters
+        ----------
+        steps : int, default=20
+            Lanczos steps.
+
+        Returns
+        -------
+        float
+            The estimate, ``inf`` for n = 0.
+        """
+        if self.n == 0:
+            return float("inf")
+        return 1.0 / lanczos_top(self.solve, self.n, steps) - self.jitter
+
+    def trace(self) -> float:
+        """Return the trace of K + D, without jitter.
+
+        Returns
+        -------
+        float
+            0.0 for n = 0.
+        """
+        return float(self._diagonal.sum())
+
+    def _checked(self, B: Any) -> Any:
+        if B.ndim not in (1, 2) or B.shape[0] != self.n:
+            raise InvalidInput(
+                f"{type(self).__name__}: B has shape {tuple(B.shape)}; give ({self.n},) or "
+                f"({self.n}, t)."
+            )
+        return B
+
+
+class CholeskyFactor(Factor):
     """The lower triangular L with L Lᵀ = K + D + jitter·I, and what follows from it.
 
     Made by `factor`. Everything is float64.
@@ -44,12 +100,6 @@ class CholeskyFactor:
     >>> factor(np.diag([4.0, 16.0])).half_solve(np.array([2.0, 4.0]))
     array([1., 1.])
     """
-
-    def __init__(self, a: np.ndarray, jitter: float, diagonal: np.ndarray):
-        self._a = a
-        self._diagonal = diagonal
-        self.n = int(a.shape[0])
-        self.jitter = float(jitter)
 
     def __repr__(self) -> str:
         return f"<CholeskyFactor n={self.n} jitter={self.jitter:g}>"
@@ -101,14 +151,12 @@ class CholeskyFactor:
         ndarray
             Same shape as B, float64.
         """
-        B = self._checked(B)
-        a, n = self._a, self.n
-        out = np.empty(B.shape)
-        out[...] = self._diagonal * B if B.ndim == 1 else self._diagonal[:, None] * B
-        for i in range(0, n, _BLOCK):
-            j = min(i + _BLOCK, n)
-            corner = np.triu(a[i:j, i:j], 1)
-            right = a[i:j, j:]
+        B = self._checked(np.asarray(B, dtype=np.float64))
+        diagonal = self._diagonal if B.ndim == 1 else self._diagonal[:, None]
+        a, out = self._a, np.ascontiguousarray(diagonal * B)
+        for i in range(0, self.n, _BLOCK):
+            j = min(i + _BLOCK, self.n)
+            corner, right = np.triu(a[i:j, i:j], 1), a[i:j, j:]
             out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
             out[j:] += right.T @ B[i:j]
         return out
@@ -135,26 +183,6 @@ class CholeskyFactor:
         restore(out, self._diagonal)
         return out
 
-    def smallest_eigenvalue(self, steps: int = 20) -> float:
-        """Return about the smallest eigenvalue of K + D, by inverse Lanczos; never below it.
-
-        Each step costs one `solve`. Of a matrix with a clearly isolated smallest eigenvalue a few
-        steps suffice, which is the case that matters: an indefinite K behind a large ridge.
-
-        Parameters
-        ----------
-        steps : int, default=20
-            Lanczos steps.
-
-        Returns
-        -------
-        float
-            The estimate, ``inf`` for n = 0.
-        """
-        if self.n == 0:
-            return float("inf")
-        return 1.0 / lanczos_top(self.solve, self.n, steps) - self.jitter
-
     def logdet(self) -> float:
         """Return log det(L Lᵀ) = 2 Σᵢ log Lᵢᵢ.
 
@@ -164,16 +192,6 @@ class CholeskyFactor:
             0.0 for n = 0.
         """
         return float(2.0 * np.log(np.diagonal(self._a)).sum())
-
-    def trace(self) -> float:
-        """Return the trace of K + D, without jitter.
-
-        Returns
-        -------
-        float
-            0.0 for n = 0.
-        """
-        return float(self._diagonal.sum())
 
     def lower(self) -> np.ndarray:
         """Return L itself with zeros above the diagonal, as a new array.
@@ -226,8 +244,7 @@ class CholeskyFactor:
         if self.n == 0:
             return out
         inverse, _ = dtrtri(self._copy(), lower=1, overwrite_c=1)
-        for i in range(0, self.n, _BLOCK):
-            j = min(i + _BLOCK, self.n)
+        for i, j in cuts(self.n, _BLOCK):
             corner, below = np.tril(inverse[i:j, i:j]), inverse[j:, i:j]
             out[i:j] = np.einsum("ij,ij->j", corner, corner) + np.einsum("ij,ij->j", below, below)
         return out
@@ -237,16 +254,8 @@ class CholeskyFactor:
         require_memory(self._a.nbytes, what, "Use fewer points")
         return self._a.copy(order="F")
 
-    def _checked(self, B: Any) -> np.ndarray:
-        B = np.asarray(B, dtype=np.float64)
-        if B.ndim not in (1, 2) or B.shape[0] != self.n:
-            raise InvalidInput(
-                f"CholeskyFactor: B has shape {B.shape}; give ({self.n},) or ({self.n}, t)."
-            )
-        return B
-
     def _triangular(self, B: Any, both: bool, overwrite: bool = False) -> np.ndarray:
-        B = self._checked(B)
+        B = self._checked(np.asarray(B, dtype=np.float64))
         if B.size == 0:
             return np.zeros(B.shape)
         if B.ndim == 2 and B.shape[1] > 1 and B.flags.c_contiguous:

@@ -18,8 +18,9 @@ from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
-from mercer.solvers.linear.cholesky_factor import CholeskyFactor
-from mercer.solvers.linear.inplace import jitter_amounts, jitter_tried, lanczos_top
+from mercer.solvers.linear.cholesky_factor import CholeskyFactor, Factor
+from mercer.solvers.linear.inplace import cuts, finite, jitter_tried, jittered
+from mercer.solvers.linear.krylov import lanczos_top
 
 # ---- The inverse behind a Cholesky factor on a device, in the memory of the factor ----
 # `torch.cholesky_inverse` needs two more n × n matrices. Here L becomes L⁻¹ and L⁻¹ becomes
@@ -32,53 +33,29 @@ INVERSE_BLOCK = 2048  # columns of a block: long products, and a diagonal block 
 
 
 def invert_triangle_in_place(A: Any, block: int = INVERSE_BLOCK) -> None:
-    """Replace the lower triangle L of A by L⁻¹; n³/3 flops.
-
-    Parameters
-    ----------
-    A : tensor of shape (n, n)
-        Its strict upper triangle is neither read nor written.
-    block : int, default=2048
-        Columns of a block.
-    """
+    """Replace the lower triangle L of A by L⁻¹, the strict upper one left alone; n³/3 flops."""
     import torch
 
     n = A.shape[0]
-    starts = range(0, n, block)
-    for j in reversed(starts):
-        e = min(j + block, n)
+    for j, e in reversed(cuts(n, block)):
         eye = torch.eye(e - j, dtype=A.dtype, device=A.device)
         corner = torch.linalg.solve_triangular(A[j:e, j:e], eye, upper=False)
         # −L₂₂⁻¹ L₂₁ L₁₁⁻¹ from the last rows up: those above are still what they were.
-        for i in reversed(range(e, n, block)):
-            f = min(i + block, n)
-            part = torch.tril(A[i:f, i:f]) @ A[i:f, j:e]
+        for i, f in reversed(cuts(n, block, e)):
+            part = A[i:f, i:f].tril() @ A[i:f, j:e]
             if i > e:
                 part.addmm_(A[i:f, e:i], A[e:i, j:e])
             A[i:f, j:e] = part
-        for i in range(e, n, block):
-            f = min(i + block, n)
+        for i, f in cuts(n, block, e):
             A[i:f, j:e] = -(A[i:f, j:e] @ corner)
-        A[j:e, j:e] = torch.tril(corner) + torch.triu(A[j:e, j:e], 1)
+        A[j:e, j:e] = corner.tril() + A[j:e, j:e].triu(1)
 
 
 def potri_in_place(A: Any, block: int = INVERSE_BLOCK) -> None:
-    """Replace the lower triangle L of A by that of (L Lᵀ)⁻¹; 2n³/3 flops.
-
-    Parameters
-    ----------
-    A : tensor of shape (n, n)
-        Its strict upper triangle is neither read nor written.
-    block : int, default=2048
-        Columns of a block.
-    """
-    import torch
-
+    """Replace the lower triangle L of A by that of (L Lᵀ)⁻¹, as above; 2n³/3 flops."""
     invert_triangle_in_place(A, block)
-    n = A.shape[0]
-    for i in range(0, n, block):
-        e = min(i + block, n)
-        corner, below = torch.tril(A[i:e, i:e]), A[e:, i:e]
+    for i, e in cuts(len(A), block):
+        corner, below = A[i:e, i:e].tril(), A[e:, i:e]
         # Rows i of L⁻ᵀL⁻¹ need rows i and below of L⁻¹, none of which is overwritten yet.
         if i:
             left = corner.T @ A[i:e, :i]
@@ -86,7 +63,7 @@ def potri_in_place(A: Any, block: int = INVERSE_BLOCK) -> None:
             A[i:e, :i] = left
         square = corner.T @ corner
         square.addmm_(below.T, below)
-        A[i:e, i:e] = torch.tril(square) + torch.triu(A[i:e, i:e], 1)
+        A[i:e, i:e] = square.tril() + A[i:e, i:e].triu(1)
 
 
 # ---- device cholesky ----
@@ -100,47 +77,36 @@ SYMMETRIC = 1e-5  # difference across the diagonal, of the largest entry, that r
 def potrf_in_place(A: Any, block: int = BLOCK) -> bool:
     """Replace the lower triangle of A by L; False where A is not positive definite.
 
-    Parameters
-    ----------
-    A : tensor of shape (n, n)
-        Symmetric, row by row in memory; its strict upper triangle is read, never written.
-    block : int, default=4096
-        Columns of a block.
+    A is row by row in memory; its strict upper triangle is read, never written.
     """
     import torch
 
     n = A.shape[0]
-    for k in range(0, n, block):
-        e = min(k + block, n)
+    for k, e in cuts(n, block):
         corner = A[k:e, k:e]
-        D = torch.triu(corner)
-        D = D + torch.triu(corner, 1).T
+        D = corner.triu() + corner.triu(1).T
         if k:
             D.addmm_(A[k:e, :k], A[k:e, :k].T, alpha=-1)
         L, info = torch.linalg.cholesky_ex(D)
-        if int(info) != 0 or not bool(torch.isfinite(L.diagonal()).all()):
+        if int(info) != 0 or not bool(L.diagonal().isfinite().all()):
             return False
-        corner.copy_(torch.triu(corner, 1).add_(L))
+        corner.copy_(corner.triu(1).add_(L))
         if e == n:
             break
         # The panel below as it was is the transpose of what stands to the right of the corner.
         panel = A[e:, k:e]
         if k:
             panel.addmm_(A[e:, :k], A[k:e, :k].T, alpha=-1)
-        for i in range(e, n, STRIP):
-            rows = A[i : min(i + STRIP, n), k:e]
+        for i, j in cuts(n, STRIP, e):
+            rows = A[i:j, k:e]
             rows.copy_(torch.linalg.solve_triangular(L.T, rows, upper=True, left=False))
     return True
 
 
 def restore_in_place(A: Any, diagonal: Any, block: int = BLOCK) -> None:
     """Copy the strict upper triangle onto the lower one, and set the diagonal."""
-    import torch
-
-    n = A.shape[0]
-    for k in range(0, n, block):
-        e = min(k + block, n)
-        upper = torch.triu(A[k:e, k:e], 1)
+    for k, e in cuts(len(A), block):
+        upper = A[k:e, k:e].triu(1)
         A[k:e, k:e] = upper + upper.T
         A[e:, k:e] = A[k:e, e:].T
     A.diagonal().copy_(diagonal)
@@ -155,25 +121,9 @@ def factor_on_device(
     owner: str = "factor",
     knob: str = "alpha",
 ) -> DeviceFactor:
-    """Factorise the tensor K + D = L Lᵀ, as `factor` does arrays; in K's memory where allowed.
+    """Factorise the tensor K + D = L Lᵀ on its device, in float64, as `factor` does arrays.
 
-    Parameters
-    ----------
-    K : tensor of shape (n, n)
-        Symmetric and finite. float32 is factorised in float64.
-    ridge : float or array of shape (n,), default=0.0
-        Added to the diagonal, ≥ 0.
-    overwrite : bool, default=False
-        Permission to destroy K, if it is float64 and row by row in memory.
-    jitter : "auto" or float, default="auto"
-        As in `factor`.
-    owner, knob : str
-        As in `factor`.
-
-    Returns
-    -------
-    DeviceFactor
-        On the device of K.
+    In K's memory where that is allowed, if it is float64 and row by row in memory.
     """
     import torch
 
@@ -186,19 +136,14 @@ def factor_on_device(
     diagonal = a.diagonal()
     diagonal += torch.as_tensor(ridge, dtype=a.dtype, device=a.device)
     kept = diagonal.clone()
-    if not bool(torch.isfinite(kept).all()) or not bool(torch.isfinite(a.sum())):
-        raise InvalidInput(
-            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
-            "parameters for overflow."
-        )
+    finite(to_host(kept), owner)
+    finite(to_host(a.sum()), owner)
     _require_symmetric(a, owner)
-    if potrf_in_place(a):
-        return DeviceFactor(a, 0.0, kept)
-    for amount in jitter_amounts(to_host(kept), jitter):
-        restore_in_place(a, kept + amount)
-        if potrf_in_place(a):
-            return DeviceFactor(a, amount, kept)
-    restore_in_place(a, kept)
+    added = (
+        0.0 if potrf_in_place(a) else jittered(a, kept, jitter, potrf_in_place, restore_in_place)
+    )
+    if added is not None:
+        return DeviceFactor(a, added, kept)
     top = lanczos_top(lambda v: to_host(a @ _device(v, a)), len(a), 30)
     low = top - lanczos_top(lambda v: top * v - to_host(a @ _device(v, a)), len(a), 30)
     raise NotPositiveDefinite(
@@ -225,25 +170,11 @@ def _require_symmetric(a: Any, owner: str) -> None:
         )
 
 
-class DeviceFactor:
+class DeviceFactor(Factor):
     """The lower triangular L with L Lᵀ = K + D + jitter·I on a device; as `CholeskyFactor`.
 
     Arrays are answered with arrays, tensors with tensors on the device.
-
-    Parameters
-    ----------
-    a : tensor of shape (n, n)
-        L in the lower triangle, K itself in the strict upper one.
-    jitter : float
-        What was added to the diagonal.
-    diagonal : tensor of shape (n,)
-        The diagonal of K + D, without jitter.
     """
-
-    def __init__(self, a: Any, jitter: float, diagonal: Any):
-        self._a, self._diagonal = a, diagonal
-        self.n = int(a.shape[0])
-        self.jitter = float(jitter)
 
     def __repr__(self) -> str:
         return f"<DeviceFactor n={self.n} jitter={self.jitter:g} on {self._a.device}>"
@@ -271,41 +202,24 @@ class DeviceFactor:
         return self._answer(B, self._product)
 
     def _product(self, C: Any) -> Any:
-        import torch
-
-        a, n = self._a, self.n
-        out = self._diagonal[:, None] * C
-        for i in range(0, n, BLOCK):
-            j = min(i + BLOCK, n)
-            corner, right = torch.triu(a[i:j, i:j], 1), a[i:j, j:]
+        a, out = self._a, self._diagonal[:, None] * C
+        for i, j in cuts(self.n, BLOCK):
+            corner, right = a[i:j, i:j].triu(1), a[i:j, j:]
             out[i:j] += corner @ C[i:j] + corner.T @ C[i:j] + right @ C[j:]
             out[j:] += right.T @ C[i:j]
         return out
-
-    def smallest_eigenvalue(self, steps: int = 20) -> float:
-        """Return about the smallest eigenvalue of K + D, by inverse Lanczos."""
-        if self.n == 0:
-            return float("inf")
-        return 1.0 / lanczos_top(self.solve, self.n, steps) - self.jitter
 
     def logdet(self) -> float:
         """Return log det(L Lᵀ)."""
         return float(2.0 * self._a.diagonal().log().sum())
 
-    def trace(self) -> float:
-        """Return the trace of K + D, without jitter."""
-        return float(self._diagonal.sum())
-
     def inverse(self) -> Any:
         """Return (L Lᵀ)⁻¹ as a tensor of its own, made in its memory."""
-        import torch
-
         out = self._a.clone()
         potri_in_place(out)
-        for i in range(0, self.n, BLOCK):
-            j = min(i + BLOCK, self.n)
-            lower = torch.tril(out[i:j, i:j])
-            out[i:j, i:j] = lower + torch.tril(lower, -1).T
+        for i, j in cuts(self.n, BLOCK):
+            lower = out[i:j, i:j].tril()
+            out[i:j, i:j] = lower + lower.tril(-1).T
             out[i:j, j:] = out[j:, i:j].T
         return out
 
@@ -336,12 +250,10 @@ class DeviceFactor:
         a, n = self._a, self.n
         out = a.new_empty(n)
         step = max(1, min(BLOCK, -(-n // 8)))
-        for i in range(0, n, step):
-            j = min(i + step, n)
+        for i, j in cuts(n, step):
             E = a.new_zeros(n - i, j - i)  # columns i:j of L⁻¹, which are zero above row i
             E.diagonal().fill_(1.0)
-            for k in range(i, n, step):
-                e = min(k + step, n)
+            for k, e in cuts(n, step, i):
                 part = E[k - i : e - i]
                 if k > i:
                     part.addmm_(a[k:e, i:k], E[: k - i], alpha=-1)
@@ -350,11 +262,7 @@ class DeviceFactor:
         return to_host(out)
 
     def _answer(self, B: Any, work: Any) -> Any:
-        B = B if is_torch(B) else np.asarray(B, dtype=np.float64)
-        if B.ndim not in (1, 2) or B.shape[0] != self.n:
-            raise InvalidInput(
-                f"DeviceFactor: B has shape {tuple(B.shape)}; give ({self.n},) or ({self.n}, t)."
-            )
+        B = self._checked(B if is_torch(B) else np.asarray(B, dtype=np.float64))
         C = _device(B, self._a)
         out = work(C[:, None])[:, 0] if B.ndim == 1 else work(C)
         return out if is_torch(B) else to_host(out)
@@ -372,24 +280,7 @@ def _device(V: Any, like: Any) -> Any:
 
 
 def largest_pairs(A: OnDevice, k: int, owner: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest eigenvalues, descending, and their vectors; about 9n³ flops.
-
-    Parameters
-    ----------
-    A : OnDevice of shape (n, n)
-        Symmetric; not changed.
-    k : int
-        How many, from 1 to n.
-    owner : str
-        Who asks, for messages.
-
-    Returns
-    -------
-    values : ndarray of shape (k,)
-        The eigenvalues.
-    vectors : ndarray of shape (n, k)
-        Orthonormal.
-    """
+    """Return the k largest eigenvalues, descending, and orthonormal vectors; about 9n³ flops."""
     import torch
 
     n = A.shape[0]
@@ -399,11 +290,7 @@ def largest_pairs(A: OnDevice, k: int, owner: str) -> tuple[np.ndarray, np.ndarr
         "Use SubspaceIteration",
         A.tensor,
     )
-    if not bool(torch.isfinite(A.tensor.sum())):
-        raise InvalidInput(
-            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
-            "parameters for overflow."
-        )
+    finite(to_host(A.tensor.sum()), owner)
     values, vectors = torch.linalg.eigh(A.tensor)
     return values[-k:].flip(0).cpu().numpy(), vectors[:, -k:].flip(1).cpu().numpy()
 
@@ -416,15 +303,7 @@ ENTRIES = 2**26  # of the strip of columns that is rewritten at a time
 
 
 class DevicePreconditioner:
-    """P = FᵀF + D as `NystromPreconditioner` solves with it; F stays where it is, and is spent.
-
-    Parameters
-    ----------
-    F : tensor of shape (r, n)
-        The factor, float64; overwritten.
-    ridge : float or ndarray of shape (n,)
-        D > 0.
-    """
+    """P = FᵀF + D as `NystromPreconditioner` solves with it; F stays where it is, and is spent."""
 
     @named_when_full("the preconditioner of conjugate gradients", "Use a smaller rank")
     def __init__(self, F: Any, ridge: float | np.ndarray):
@@ -444,23 +323,12 @@ class DevicePreconditioner:
         s += r * np.finfo(np.float64).eps * (s.max() if r else 0.0)
         turned = (V / (1.0 + s).sqrt()).T
         step = max(1, ENTRIES // max(1, r))
-        for start in range(0, n, step):
-            F[:, start : start + step] = turned @ F[:, start : start + step]
+        for i, j in cuts(n, step):
+            F[:, i:j] = turned @ F[:, i:j]
         self._W = F
 
     def solve(self, R: np.ndarray) -> np.ndarray:
-        """Return P⁻¹ R = D^(−½)(I − WᵀW)D^(−½) R: two products on the device.
-
-        Parameters
-        ----------
-        R : ndarray of shape (n,) or (n, t)
-            Right-hand sides; not changed.
-
-        Returns
-        -------
-        ndarray
-            Same shape as R.
-        """
+        """Return P⁻¹ R = D^(−½)(I − WᵀW)D^(−½) R: two products on the device."""
         root = self._root if R.ndim == 1 or self._root.ndim == 0 else self._root[:, None]
         scaled = self._W.new_tensor(np.ascontiguousarray(R)) * root
         scaled -= self._W.T @ (self._W @ scaled)

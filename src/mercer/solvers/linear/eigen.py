@@ -20,6 +20,7 @@ from mercer.solvers.base import (
     check_finite_symmetric,
     check_index,
     check_number,
+    check_product,
     column_norms,
     describe,
     require_definite,
@@ -126,14 +127,11 @@ def _certified(K: Any, values: np.ndarray, vectors: np.ndarray, owner: str) -> S
     allowed = 100.0 * max(len(vectors), 10) * float(np.finfo(np.float64).eps)
     converged = residual <= allowed
     message = (
-        ""
-        if converged
-        else (
-            f"{owner}: LAPACK returned eigenpairs with relative residual {residual:.3g}, above "
-            f"{allowed:.1g}. Rescale the kernel so that its values are of order one."
-        )
+        f"{owner}: LAPACK returned eigenpairs with relative residual {residual:.3g}, above "
+        f"{allowed:.1g}. Rescale the kernel so that its values are of order one."
     )
-    return Solution(EigenPairs(values, vectors), converged, residual=residual, message=message)
+    pairs = EigenPairs(values, vectors)
+    return Solution(pairs, converged, residual=residual, message="" if converged else message)
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,7 @@ class SubspaceIteration:
         Q = _orthonormal(rng.standard_normal((n, p)))
         products, best, waited, cause = 0, np.inf, 0, ""
         while True:
-            space.add(Q, _product(A, Q, owner))
+            space.add(Q, check_product(np.asarray(A.matmul(Q), dtype=np.float64), owner))
             products += 1
             values, W = space.pairs()
             _refuse_negative(values, A, owner, self.slack)
@@ -245,23 +243,12 @@ class SubspaceIteration:
             Q = space.next_block(Q.shape[1], rng)
             if space.size + Q.shape[1] > space.limit:
                 space.restart(values, W)
-        values, vectors = values[:k].copy(), X * signs_of(X)
         message = (
-            ""
-            if not cause
-            else (
-                f"{owner}: subspace iteration stopped at relative residual {worst:.3g} "
-                f"(tol={self.tol:g}) after {products} products: {cause}, "
-                f"{self.otherwise}."
-            )
+            f"{owner}: subspace iteration stopped at relative residual {worst:.3g} "
+            f"(tol={self.tol:g}) after {products} products: {cause}, {self.otherwise}."
         )
-        return Solution(
-            EigenPairs(values, vectors),
-            converged=not cause,
-            n_iter=products,
-            residual=worst,
-            message=message,
-        )
+        pairs = EigenPairs(values[:k].copy(), X * signs_of(X))
+        return Solution(pairs, not cause, products, worst, message=message if cause else "")
 
 
 class _Space:
@@ -330,16 +317,6 @@ class _Space:
 
 def _orthonormal(Y: np.ndarray) -> np.ndarray:
     return np.asarray(qr(Y, mode="economic", overwrite_a=True, check_finite=False)[0])
-
-
-def _product(A: Any, V: np.ndarray, owner: str) -> np.ndarray:
-    out = np.asarray(A.matmul(V), dtype=np.float64)
-    if not np.isfinite(out).all():
-        raise InvalidInput(
-            f"{owner}: a product with A holds NaN or infinity; check the data for NaN and the "
-            "kernel's parameters for overflow."
-        )
-    return out
 
 
 def _refuse_negative(values: np.ndarray, A: Any, owner: str, slack: float) -> None:

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal, eigvalsh
+from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
 
-from mercer.errors import NotPositiveDefinite
+from mercer.domains import to_host
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.solvers.linear.krylov import lanczos_top
 
 _PANEL = 64
+
+
+def finite(entries: Any, owner: str) -> np.ndarray:
+    """Return entries of a matrix in float64, or refuse those that are not finite."""
+    out = np.asarray(entries, dtype=np.float64)
+    if not np.isfinite(out).all():
+        raise InvalidInput(
+            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+            "parameters for overflow."
+        )
+    return out
+
+
+def cuts(n: int, step: int, start: int = 0) -> list[tuple[int, int]]:
+    """Return the ends of the blocks of `step` places that start to n are cut into."""
+    return [(i, min(i + step, n)) for i in range(start, n, step)]
 
 
 def fortran_float64(K: np.ndarray, overwrite: bool) -> np.ndarray:
@@ -48,9 +67,7 @@ def restore(a: np.ndarray, diagonal: np.ndarray) -> None:
 
 def mirror(a: np.ndarray) -> None:
     """Copy the strict upper triangle onto the lower one, a panel of columns at a time."""
-    n = a.shape[0]
-    for i in range(0, n, _PANEL):
-        j = min(i + _PANEL, n)
+    for i, j in cuts(len(a), _PANEL):
         a[j:, i:j] = a[i:j, j:].T
         corner = a[i:j, i:j]
         below = np.tril_indices(j - i, -1)
@@ -68,16 +85,23 @@ def mirror(a: np.ndarray) -> None:
 _RUNGS = (1e-14, 1e-12, 1e-10, 1e-8)
 
 
-def jitter_amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:
-    """Return what to add, in the order of trying.
+def jittered(
+    a: Any, diagonal: Any, jitter: str | float, potrf: Callable, restore: Callable
+) -> float | None:
+    """Factorise what has no factor with the least jitter that helps, and return that.
 
-    Parameters
-    ----------
-    diagonal : ndarray of shape (n,)
-        The diagonal of the matrix.
-    jitter : "auto" or float
-        "auto", or the one amount to try.
+    None where nothing helps; then `restore` has made the matrix with this diagonal again.
     """
+    for amount in jitter_amounts(to_host(diagonal), jitter):
+        restore(a, diagonal + amount)
+        if potrf(a):
+            return amount
+    restore(a, diagonal)
+    return None
+
+
+def jitter_amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:
+    """Return what to add to a diagonal, in the order of trying: "auto", or the one amount."""
     if jitter != "auto":
         return [float(jitter)] if float(jitter) > 0 else []
     mean = float(np.mean(diagonal / diagonal.size)) * diagonal.size  # no overflow at 1e308
@@ -96,7 +120,6 @@ def jitter_tried(jitter: str | float) -> str:
 
 
 _DENSE = 2000  # up to this n the spectrum is computed, above it λ_min by inverse Lanczos
-_STEPS = 40
 
 
 def not_positive_definite(
@@ -104,21 +127,8 @@ def not_positive_definite(
 ) -> NotPositiveDefinite:
     """Return the exception for a symmetric Fortran array that has no Cholesky factor.
 
-    Parameters
-    ----------
-    a : ndarray of shape (n, n)
-        The matrix, both triangles; destroyed.
-    tried : str
-        What was tried before giving up, a clause for the message.
-    owner : str
-        Whose matrix it is; the message begins with it.
-    knob : str, default="alpha"
-        What the user calls the ridge.
-
-    Returns
-    -------
-    NotPositiveDefinite
-        To be raised by the caller.
+    The array is destroyed. `tried` says what was tried before giving up, `knob` is what the user
+    calls the ridge.
     """
     n = a.shape[0]
     smallest, largest = _dense_ends(a) if n <= _DENSE else _lanczos_ends(a)
@@ -159,38 +169,3 @@ def _lanczos_ends(a: np.ndarray) -> tuple[float, float]:
         shift *= 100.0  # ends, since A + sI is diagonally dominant from s = n·max|A| on
     mu = lanczos_top(lambda v: dpotrs(a, v, lower=1)[0], n)
     return 1.0 / mu - shift, largest
-
-
-def lanczos_top(product: Callable[[np.ndarray], np.ndarray], n: int, steps: int = _STEPS) -> float:
-    """Return the largest Ritz value of a symmetric matrix, a lower bound of its top eigenvalue.
-
-    Parameters
-    ----------
-    product : callable
-        Multiplies by the matrix.
-    n : int
-        Order of the matrix.
-    steps : int, default=40
-        Lanczos steps, with full reorthogonalisation, from a fixed start.
-
-    Returns
-    -------
-    float
-        The Ritz value.
-    """
-    steps = min(steps, n)
-    Q = np.zeros((steps, n))
-    alpha, beta = np.zeros(steps), np.zeros(steps)
-    q = np.random.default_rng(0).standard_normal(n)
-    q /= np.linalg.norm(q)
-    for j in range(steps):
-        Q[j] = q
-        w = product(q)
-        alpha[j] = q @ w
-        for _ in range(2):
-            w = w - Q[: j + 1].T @ (Q[: j + 1] @ w)
-        beta[j] = np.linalg.norm(w)
-        if beta[j] <= 1e-14 * np.abs(alpha[: j + 1]).max():
-            break
-        q = w / beta[j]
-    return float(eigh_tridiagonal(alpha[: j + 1], beta[:j], eigvals_only=True)[-1])

@@ -24,25 +24,14 @@ from mercer.solvers.base import (
     describe,
     require_definite,
 )
+from mercer.solvers.linear.inplace import finite
 
 # ---- The growing factor of a pivoted Cholesky: in main memory, or on the device that computes
 # rows.
 
 
 class HostRows:
-    """Rows F with A ≈ FᵀF, with room for all of them, in main memory.
-
-    Parameters
-    ----------
-    A : Operator of shape (n, n)
-        The matrix.
-    rank : int
-        Rows at most.
-    diagonal : ndarray of shape (n,)
-        That of A.
-    owner : str
-        Who asks, for messages.
-    """
+    """Rows F with A ≈ FᵀF, with room for all `rank` of them, in main memory."""
 
     def __init__(self, A: Operator, rank: int, diagonal: np.ndarray, owner: str):
         n = A.shape[0]
@@ -60,14 +49,9 @@ class HostRows:
         return part.T @ part
 
     def append(self, index: np.ndarray, L: np.ndarray) -> np.ndarray:
-        """Add L⁻¹(A − FᵀF) at the rows `index`, and return the sums of its squared columns.
+        """Add L⁻¹(A − FᵀF) at the pivots `index`, and return the sums of its squared columns.
 
-        Parameters
-        ----------
-        index : ndarray of shape (c,)
-            The pivots.
-        L : ndarray of shape (c, c)
-            The Cholesky factor of what FᵀF leaves of A at them.
+        L is the Cholesky factor of what FᵀF leaves of A at them.
         """
         F, r = self.F, self.size
         G = F[r : r + len(index)]
@@ -88,13 +72,7 @@ class HostRows:
 
 
 class DeviceRows:
-    """The same on a device, which does the r²n flops; rows of a kernel are made there.
-
-    Parameters
-    ----------
-    A, rank, diagonal, owner
-        As of `HostRows`.
-    """
+    """The same on a device, which does the r²n flops; rows of a kernel are made there."""
 
     def __init__(self, A: Any, rank: int, diagonal: np.ndarray, owner: str):
         import torch
@@ -130,13 +108,7 @@ class DeviceRows:
 
 
 def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> HostRows | DeviceRows:
-    """Return room for the rows of a factor: where A is computed, if they fit there.
-
-    Parameters
-    ----------
-    A, rank, diagonal, owner
-        As of `HostRows`.
-    """
+    """Return room for the rows of a factor: where A is computed, if they fit there."""
     device = getattr(A, "device", None)
     there = device is not None and hasattr(A, "rows_there")
     if there and 2 * 8 * rank * A.shape[0] <= free_on(device):
@@ -164,25 +136,6 @@ def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any,
         out[np.arange(len(index)), index] = diagonal[index]  # white noise lives there alone
 
     return written
-
-
-def finite(rows: Any, owner: str) -> np.ndarray:
-    """Return entries of a matrix in float64, or refuse those that are not finite.
-
-    Parameters
-    ----------
-    rows : array
-        Entries.
-    owner : str
-        Whose they are.
-    """
-    out = np.asarray(rows, dtype=np.float64)
-    if not np.isfinite(out).all():
-        raise InvalidInput(
-            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
-            "parameters for overflow."
-        )
-    return out
 
 
 # ---- preconditioners ----
@@ -279,22 +232,7 @@ def rpcholesky(
 def pivoted(
     A: Any, rank: int, random_state: Any, tol: float, sample_weight: Any, block: int | None = None
 ) -> tuple[HostRows | DeviceRows, np.ndarray, float]:
-    """Return what `rpcholesky` does, with the rows of F where they were made.
-
-    Parameters
-    ----------
-    A, rank, random_state, tol, sample_weight, block
-        As there.
-
-    Returns
-    -------
-    F : HostRows or DeviceRows
-        The rows.
-    pivots : ndarray of shape (r,)
-        Those of `PartialCholesky`.
-    trace_error : float
-        Likewise.
-    """
+    """Return what `rpcholesky` does, with the rows of F where they were made."""
     owner = "rpcholesky"
     A = A if isinstance(A, Operator) else np.asarray(A)
     n = check_square(A, owner)

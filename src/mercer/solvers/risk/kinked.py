@@ -17,6 +17,8 @@ from scipy.linalg import (
     lu_solve,
 )
 
+from mercer.solvers.base import longest_step
+
 SHY = 0.995  # part of the way to the walls that a step may go
 DONE = 1e-13  # complementarity relative to the objective at which it stops
 IDLE = 6  # steps without a better point after which it stops
@@ -117,12 +119,12 @@ class Kinked:
 
                 walls = (p, q, h, g, theta)
                 _, ds, dp, dq = self._step(solve, walls, dual, primal, -p * h, -q * g)
-                far = _room((h, -ds), (g, ds), (p, dp), (q, dq))
+                far = longest_step((h, -ds), (g, ds), (p, dp), (q, dq))
                 ahead = (p + far * dp) @ (h - far * ds) + (q + far * dq) @ (g + far * ds)
                 centre = mu * (float(ahead) / (2 * len(t) * mu)) ** 3 if mu > 0 else 0.0
                 more = centre - p * h + dp * ds, centre - q * g - dq * ds
                 dc, ds, dp, dq = self._step(solve, walls, dual, primal, *more)
-                far = min(1.0, SHY * _room((h, -ds), (g, ds), (p, dp), (q, dq)))
+                far = min(1.0, SHY * longest_step((h, -ds), (g, ds), (p, dp), (q, dq)))
                 new = [x + far * d for x, d in ((c, dc), (s, ds), (p, dp), (q, dq))]
                 if not all(np.isfinite(x).all() for x in new):
                     break
@@ -298,13 +300,3 @@ def _solution(M: np.ndarray, rhs: np.ndarray) -> np.ndarray | None:
     except (LinAlgError, ValueError):
         return None
     return x if np.isfinite(x).all() else None
-
-
-def _room(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
-    """Return the longest step ≤ 1 that keeps every x + step·d ≥ 0."""
-    far = 1.0
-    for x, d in pairs:
-        down = d < 0
-        if down.any():
-            far = min(far, float((-x[down] / d[down]).min()))
-    return far

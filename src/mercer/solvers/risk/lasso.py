@@ -10,6 +10,7 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, Squared, as_loss
 from mercer.solvers.base import check_number
+from mercer.solvers.risk.smooth import balance
 
 LARGEST = 1e150  # the square of more is no float64
 ROUNDING = 64 * float(np.finfo(float).eps)
@@ -120,40 +121,20 @@ LOSSES = {"Squared": "squared", "Logistic": "logistic", "SquaredHinge": "squared
 
 @dataclass(frozen=True, eq=False)
 class SparsePoint:
-    """A point with its certificate.
+    """A point with its certificate."""
 
-    Attributes
-    ----------
-    v, b : ndarray, float
-        Weights, and the best offset for them.
-    z : ndarray
-        Av + b.
-    slopes : ndarray
-        θᵢ = wᵢℓ'(yᵢ, zᵢ).
-    gradient : ndarray
-        Aᵀθ.
-    primal, dual, gap : float
-        Values of the two problems, and their difference.
-    off : ndarray
-        By how much each weight violates its optimality condition.
-    worst, tilt : float
-        The largest of them, and |Σθ| with an offset.
-    floor : float
-        A gap that rounding alone can make.
-    """
-
-    v: np.ndarray
-    b: float
-    z: np.ndarray
-    slopes: np.ndarray
-    gradient: np.ndarray
+    v: np.ndarray  # weights,
+    b: float  # and the best offset for them
+    z: np.ndarray  # Av + b
+    slopes: np.ndarray  # θᵢ = wᵢℓ'(yᵢ, zᵢ)
+    gradient: np.ndarray  # Aᵀθ
     primal: float
     dual: float
     gap: float
-    off: np.ndarray
-    worst: float
-    tilt: float
-    floor: float
+    off: np.ndarray  # by how much each weight violates its optimality condition
+    worst: float  # the largest of them
+    tilt: float  # |Σθ| with an offset
+    floor: float  # a gap that rounding alone can make
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +247,7 @@ class CheckedSparse:
 
     def _dual(self, slopes: np.ndarray) -> float:
         """Return the larger dual value of two multiples of the slopes."""
-        theta = _balanced(slopes) if self.offset else slopes
+        theta = balance(slopes) * slopes if self.offset else slopes
         g = np.abs(self.rows @ theta)
         top = float(g.max(initial=0.0))
         scale = min(1.0, self.l1 / top) if top > 0 else 1.0
@@ -277,21 +258,6 @@ class CheckedSparse:
                 value -= float((np.maximum(0.0, s * g - self.l1) ** 2).sum()) / (2 * self.l2)
             values.append(value)
         return max(values)
-
-
-def _balanced(theta: np.ndarray) -> np.ndarray:
-    """Return the slopes with the larger of their two sides shrunk, so that they sum to zero.
-
-    Shrunk slopes stay where the conjugate of a loss is finite.
-    """
-    up, down = float(theta[theta > 0].sum()), -float(theta[theta < 0].sum())
-    if up == down:
-        return theta
-    if min(up, down) == 0:
-        return np.zeros_like(theta)
-    if up > down:
-        return np.where(theta > 0, theta * (down / up), theta)
-    return np.where(theta < 0, theta * (up / down), theta)
 
 
 def check_ratio(value: Any, owner: str) -> None:

@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-from mercer.solvers.base import Solution, check_index, check_number
+from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.risk.lasso import CheckedSparse, SparseERM, SparsePoint
 
 # ---- The quadratic model of a risk on a few weights: passes of coordinate descent, Newton at the
@@ -26,22 +26,11 @@ WORK = 2e7  # operations between looks at the clock
 BLOCK_ROUNDS = 5  # of passes and Newton steps
 
 
-class Block:
+class CurvatureBlock:
     """Curvatures Q = ĀᵀHĀ of some columns; Ā has its weighted means taken out for an offset.
 
     With curvatures h of the loss an offset follows every step δ of a weight by −δ·mean, so columns
-    act as if they were centred.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (m, n)
-        All columns of A, as rows.
-    index : ndarray of shape (q,)
-        Which of them.
-    h : ndarray of shape (n,)
-        Curvatures of the loss, times weights.
-    offset : bool
-        Whether there is an offset.
+    act as if they were centred. `rows`, of shape (m, n), holds all columns of A; h has the weights.
     """
 
     def __init__(self, rows: np.ndarray, index: np.ndarray, h: np.ndarray, offset: bool):
@@ -68,7 +57,7 @@ class Block:
 
 
 def minimise(
-    block: Block,
+    block: CurvatureBlock,
     p: np.ndarray,
     v: np.ndarray,
     l1: float,
@@ -79,22 +68,8 @@ def minimise(
 ) -> tuple[np.ndarray, int]:
     """Return weights that minimise the model, and the passes made.
 
-    Parameters
-    ----------
-    block : Block
-        The curvatures.
-    p : ndarray of shape (q,)
-        Slopes of the risk at v.
-    v : ndarray of shape (q,)
-        The weights to begin from.
-    l1, l2 : float
-        Penalties.
-    goal : float
-        Violation of the optimality conditions to reach.
-    passes_left : int
-        Limit on passes.
-    deadline : float or None
-        When to stop, by ``time.monotonic``.
+    It begins from v, where the risk has the slopes p, and ends where the optimality conditions are
+    violated by no more than `goal`.
     """
     from mercer.jit import passes
 
@@ -230,7 +205,7 @@ FLAT = 1e-9  # least curvature of a point, relative to the largest: a flat model
 MOST_PASSES = 100_000
 
 
-class CoordinateDescent:
+class CoordinateDescent(IterativeSolver):
     r"""Solver of `SparseERM` by coordinate descent on working sets of weights.
 
     Each round takes the weights that are not zero and those that violate the optimality conditions
@@ -265,15 +240,7 @@ class CoordinateDescent:
     def __init__(
         self, tol: float = 1e-6, max_iter: int | None = None, max_time: float | None = None
     ):
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-
-    def __repr__(self) -> str:
-        return (
-            f"CoordinateDescent(tol={self.tol!r}, max_iter={self.max_iter!r}, "
-            f"max_time={self.max_time!r})"
-        )
+        self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
 
     def solve(self, problem: SparseERM | CheckedSparse, start: Any = None) -> Solution:
         """Solve, from 0 or from given weights.
@@ -295,20 +262,16 @@ class CoordinateDescent:
                 f"CoordinateDescent: got a {type(problem).__name__}; it solves SparseERM."
             )
         owner = "CoordinateDescent"
-        check_number(self.tol, "tol", owner, 0.0)
-        if self.max_iter is not None:
-            check_index(self.max_iter, "max_iter", owner, 0)
-        if self.max_time is not None:
-            check_number(self.max_time, "max_time", owner, 0.0, closed=True)
+        self._check_limits(least=0)
         checked = problem.checked(owner) if isinstance(problem, SparseERM) else problem
         m = len(checked.rows)
         v = np.zeros(m) if start is None else np.array(start, dtype=float)
         if v.shape != (m,) or not np.isfinite(v).all():
             raise InvalidInput(f"{owner}: start has shape {v.shape}; give {m} finite numbers.")
-        return _Descent(self, checked, v).run()
+        return _LassoDescent(self, checked, v).run()
 
 
-class _Descent:
+class _LassoDescent:
     """One run of the solver."""
 
     def __init__(self, solver: CoordinateDescent, problem: CheckedSparse, v: np.ndarray):
@@ -319,7 +282,7 @@ class _Descent:
         self.passes, self.rounds, self.size, self.short = 0, 0, FIRST, 0
         self.unit = problem.sizes(np.zeros(len(v)), 0.0)[0]
         self.point = problem.judge(v)
-        self.block: Block | None = None
+        self.block: CurvatureBlock | None = None
 
     def run(self) -> Solution:
         best, idle, cause = self.point, 0, "rounds"
@@ -360,24 +323,17 @@ class _Descent:
         index = self._working_set()
         block = self._curvatures(index)
         goal = max(1e-3 * float(point.off[index].max(initial=0.0)), 0.1 * FINE * self.unit)
-        new, made = minimise(
-            block,
-            point.gradient[index],
-            point.v[index],
-            problem.l1,
-            problem.l2,
-            goal,
-            self.limit - self.passes,
-            self.deadline,
-        )
+        penalties, left = (problem.l1, problem.l2), self.limit - self.passes
+        slopes, old = point.gradient[index], point.v[index]
+        new, made = minimise(block, slopes, old, *penalties, goal, left, self.deadline)
         self.passes += made
-        d = new - point.v[index]
+        d = new - old
         if not d.any():
             self.size = min(2 * self.size, len(point.v))
             return point
         step = 1.0 if problem.exact else self._line_search(index, d, block)
         v = point.v.copy()
-        v[index] = new if step == 1.0 else point.v[index] + step * d
+        v[index] = new if step == 1.0 else old + step * d
         return problem.judge(v, point.b)
 
     def _working_set(self) -> np.ndarray:
@@ -394,18 +350,18 @@ class _Descent:
         chosen = order[: min(most, int(used.sum()) + self.size)]
         return np.sort(chosen[used[chosen] | (off[chosen] > 0)])
 
-    def _curvatures(self, index: np.ndarray) -> Block:
+    def _curvatures(self, index: np.ndarray) -> CurvatureBlock:
         problem = self.problem
         if problem.exact:
             if self.block is None or not np.array_equal(self.block.index, index):
                 self.block = None  # before the next one: both may not fit the budget
-                self.block = Block(problem.rows, index, problem.w, problem.offset)
+                self.block = CurvatureBlock(problem.rows, index, problem.w, problem.offset)
             return self.block
         h = problem.w * problem.loss._curvature(problem.y, self.point.z)
         h = np.maximum(h, FLAT * float(h.max(initial=0.0)))
-        return Block(problem.rows, index, h, problem.offset)
+        return CurvatureBlock(problem.rows, index, h, problem.offset)
 
-    def _line_search(self, index: np.ndarray, d: np.ndarray, block: Block) -> float:
+    def _line_search(self, index: np.ndarray, d: np.ndarray, block: CurvatureBlock) -> float:
         """Return a step that lowers the objective by a part of what its slope promises (Armijo)."""
         problem, point = self.problem, self.point
         values = block.values(d)

@@ -24,6 +24,7 @@ from mercer.settings import get_config
 from mercer.solvers.base import check_finite_symmetric
 from mercer.solvers.linear import (
     CholeskyFactor,
+    cuts,
     dense_copy,
     fortran_float64,
     mirror,
@@ -156,8 +157,7 @@ class SharedGram(Operator):
         if self._index is not None:
             m, at = len(self._index), self._index
             B = self._fresh(m)
-            for i in range(0, m, _THIN):
-                j = min(i + _THIN, m)
+            for i, j in cuts(m, _THIN):
                 if self._intact and m == self.n:
                     np.multiply(a[i:, i:j] * s[i:, None], s[i:j], out=B[i:, i:j])
                     continue
@@ -166,11 +166,9 @@ class SharedGram(Operator):
                 np.multiply(part.T * s[i:j, None], s[:j], out=B[i:j, :j])
             d = d[at]
         else:
-            B, n = a, self.n
-            for i in range(0, n, _PANEL):
-                j = min(i + _PANEL, n)
-                for k in range(i, n, _PANEL):
-                    end = min(k + _PANEL, n)
+            B = a
+            for i, j in cuts(self.n, _PANEL):
+                for k, end in cuts(self.n, _PANEL, i):
                     scale = np.multiply.outer(s[k:end], s[i:j])
                     if k > i:
                         np.multiply(a[i:j, k:end].T, scale, out=B[k:end, i:j])
@@ -407,8 +405,7 @@ class PrimalMetric:
 
     def _parts(self) -> list[slice]:
         """Return slices of rows that stay in a cache while they are worked on."""
-        many = max(1, _PART // max(1, self.size))
-        return [slice(start, start + many) for start in range(0, self.n, many)]
+        return [slice(*ends) for ends in cuts(self.n, max(1, _PART // max(1, self.size)))]
 
     def factor(self, h: np.ndarray, rough: bool = False) -> None:
         """Factorise the D×D matrix."""
@@ -452,8 +449,7 @@ class PrimalMetric:
         if self.offset and self._sum == 0:  # nothing says where the offset is
             return np.full(self.n, np.inf), np.ones(self.n)
         kappa = np.zeros(self.n)
-        for start in range(0, self.n, _COLUMNS):
-            part = slice(start, start + _COLUMNS)
+        for part in (slice(*ends) for ends in cuts(self.n, _COLUMNS)):
             half = dtrsm(1.0, self._factor, self._rows(part).T, lower=1)
             kappa[part] = (half**2).sum(axis=0)
         if self.offset:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.solvers.base import Solution, check_index, check_number
+from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.risk.metric import DualMetric, PrimalMetric, metric_of
 from mercer.solvers.risk.smooth import EPS, NEGLIGIBLE, fault_of
 
@@ -32,7 +32,7 @@ STALLED = 3  # steps without it after which rounding must be in the way
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class RiskPoint:
     """Coefficients, values f and offset, with the certificate at the values z = f + b."""
 
     c: np.ndarray
@@ -52,7 +52,7 @@ class Point:
         return self.f + self.b
 
 
-class Descent:
+class NewtonDescent:
     """One descent: the problem, the metric, and the steps of the method."""
 
     def __init__(self, p: Any, metric: DualMetric | PrimalMetric, owner: str):
@@ -63,7 +63,7 @@ class Descent:
         self.root = np.sqrt(np.maximum(np.asarray(p.K.diagonal(), dtype=float), 0.0))
 
     # -- points -------------------------------------------------------------------------------
-    def start(self, start: Any) -> Point:
+    def start(self, start: Any) -> RiskPoint:
         """Return the first point: the best constant, or a start that is no worse than it."""
         p, shape = self.p, self.p.shape
         none = np.zeros(shape)
@@ -92,7 +92,7 @@ class Descent:
             x = self.point(c, np.zeros(self.p.shape), 0.0)
         return self.solution(replace(x, gap=np.inf), 0, why)
 
-    def point(self, c: np.ndarray, f: np.ndarray, b: Any) -> Point:
+    def point(self, c: np.ndarray, f: np.ndarray, b: Any) -> RiskPoint:
         """Return the point with its certificate; one product with K."""
         p, metric = self.p, self.metric
         z = f + b
@@ -111,7 +111,7 @@ class Descent:
         near = self.dual and length(gradient) <= NEAR * length(g)
         if near and gap > max(self.tol * size, floor):
             gap = min(gap, self._gap_of_own(c, z, rates))
-        return Point(c, f, b, square, risk, g, gradient, gap, size, floor)
+        return RiskPoint(c, f, b, square, risk, g, gradient, gap, size, floor)
 
     def _gap_of_own(self, a: np.ndarray, z: np.ndarray, rates: np.ndarray) -> float:
         """Return the gap to the dual value at a itself, moved to −g/alpha where ℓ* is infinite.
@@ -138,30 +138,30 @@ class Descent:
             floor = 4.0 * float(self.p.steepest(z) @ e**2) + 8.0 * EPS * size
         return min(floor, NEGLIGIBLE * size)
 
-    def is_good(self, x: Point) -> bool:
+    def is_good(self, x: RiskPoint) -> bool:
         """Whether the gap meets the tolerance, or what rounding leaves of it, and so does a."""
         met = np.isfinite(x.size) and x.gap <= max(self.tol * x.size, x.floor)
         return bool(met) and (self.tol >= EASED or self.residual(x) <= max(RESIDUAL, self.tol))
 
-    def residual(self, x: Point) -> float:
+    def residual(self, x: RiskPoint) -> float:
         """Return the size of alpha a + g relative to that of g, or of w y for least squares."""
         if self._judged[0] is not x:
             self._judged = x, self._residual(x)
         return self._judged[1]
 
-    def _residual(self, x: Point) -> float:
+    def _residual(self, x: RiskPoint) -> float:
         g = self.p.w * self.p.y if self.p.quadratic else x.g
         scale = self.metric.sizes(g) if isinstance(self.metric, PrimalMetric) else g
         lack, size = length(x.gradient), length(scale)
         return lack / size if size > 0 else lack
 
-    def renewed(self, x: Point) -> Point:
+    def renewed(self, x: RiskPoint) -> RiskPoint:
         """Return the point with its values computed from its coefficients."""
         f = self.metric.values(x.c)
         return self.point(x.c, f, x.b + self.p.best_offset(f + x.b))
 
     # -- penalties ----------------------------------------------------------------------------
-    def larger_penalties(self, x: Point) -> list[float]:
+    def larger_penalties(self, x: RiskPoint) -> list[float]:
         """Return penalties to solve for first, where alpha is very small.
 
         There a first Newton step runs far away, and it takes long to come back.
@@ -173,7 +173,7 @@ class Descent:
         count = int(np.log(easy / alpha) // np.log(FACTOR))
         return [alpha * FACTOR**k for k in range(count, 0, -1)]
 
-    def with_penalty(self, alpha: float, x: Point) -> Point:
+    def with_penalty(self, alpha: float, x: RiskPoint) -> RiskPoint:
         """Return the same function and offset as a point of the problem with another penalty."""
         if alpha == self.p.alpha:
             return x
@@ -183,8 +183,8 @@ class Descent:
 
     # -- steps --------------------------------------------------------------------------------
     def descend(
-        self, x: Point, max_iter: int, deadline: float | None, tol: float
-    ) -> tuple[Point, int, str]:
+        self, x: RiskPoint, max_iter: int, deadline: float | None, tol: float
+    ) -> tuple[RiskPoint, int, str]:
         """Return the best point, the steps taken, and why it is not good enough."""
         self.tol = tol
         steps = stalled = 0
@@ -221,16 +221,18 @@ class Descent:
             f"trace {float((self.root**2).sum()):.3g}; use a larger alpha"
         )
 
-    def newton(self, x: Point) -> Point:
+    def newton(self, x: RiskPoint) -> RiskPoint:
         """Take one damped Newton step."""
         raise InvalidInput(f"{type(self).__name__}: define newton(x).")
 
-    def direction(self, x: Point) -> tuple[np.ndarray, Any]:
+    def direction(self, x: RiskPoint) -> tuple[np.ndarray, Any]:
         """Return the step (δ, δb) that the last factor gives."""
         offset = self.p.offset
         return self.metric.step(x.c.sum(axis=0), x.gradient, x.g.sum(axis=0) if offset else 0.0)
 
-    def along(self, x: Point, d: np.ndarray, db: Any, df: np.ndarray | None = None) -> Point:
+    def along(
+        self, x: RiskPoint, d: np.ndarray, db: Any, df: np.ndarray | None = None
+    ) -> RiskPoint:
         """Return about the best point along a step; its values df may be known already."""
         p, metric = self.p, self.metric
         if not np.isfinite(d).all():
@@ -261,7 +263,7 @@ class Descent:
         f, b = x.f + t * df, x.b + t * db
         return self.point(x.c + t * d, f, b + p.best_offset(f + b))
 
-    def polished(self, x: Point, factored: bool) -> Point:
+    def polished(self, x: RiskPoint, factored: bool) -> RiskPoint:
         """Recompute the values from K, then take cheap steps while they help a lot.
 
         Few rows are worth it to the last digit: then the answer does not depend on their order.
@@ -277,12 +279,12 @@ class Descent:
             x = new
         return x
 
-    def improved(self, x: Point) -> Point:
+    def improved(self, x: RiskPoint) -> RiskPoint:
         """Take one more step that costs no factorisation."""
         return self.along(x, *self.direction(x))
 
     # -- the answer ---------------------------------------------------------------------------
-    def solution(self, x: Point, steps: int, why: str) -> Solution:
+    def solution(self, x: RiskPoint, steps: int, why: str) -> Solution:
         """Return the answer with its certificate."""
         metric, a = self.metric, x.c
         extra = {"intercept": x.b, "product": x.f, "jitter": self.jitter}
@@ -359,23 +361,16 @@ def _line_search(
 STAGE = 40  # steps for each of the larger penalties on the way to a small one
 
 
-class SmoothSolver:
+class SmoothSolver(IterativeSolver):
     """Base of the Newton solvers: limits, and the path from problem to solution."""
 
-    #: The `Descent` that takes the steps.
-    _descent: type[Descent]
+    max_iter: int
+    #: The `NewtonDescent` that takes the steps.
+    _descent: type[NewtonDescent]
 
     def __init__(self, tol: float = 1e-8, max_iter: int = 100, max_time: float | None = None):
-        owner = type(self).__name__
-        check_number(tol, "tol", owner, 0.0)
-        check_index(max_iter, "max_iter", owner, 1)
-        if max_time is not None:
-            check_number(max_time, "max_time", owner, 0.0, closed=True)
         self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
-
-    def __repr__(self) -> str:
-        limits = f"tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r}"
-        return f"{type(self).__name__}({limits})"
+        self._check_limits()
 
     def solve(self, problem: Any, start: Any = None, owner: str = "") -> Solution:
         """Return the minimiser and its certificate.
@@ -420,10 +415,10 @@ class SmoothSolver:
 STEEP = 1e-12  # curvature, relative to the largest, below which a steep row is taken as straight
 
 
-class _Reweighted(Descent):
+class _Reweighted(NewtonDescent):
     """The steps of IRLS: one factorisation with the curvatures as weights."""
 
-    def newton(self, x: Point) -> Point:
+    def newton(self, x: RiskPoint) -> RiskPoint:
         """Take one damped Newton step."""
         p = self.p
         h = p.curvatures(x.z)

@@ -14,7 +14,7 @@ from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import Huber, Logistic, Loss, Squared, SquaredHinge
 from mercer.operators import Diagonal
 from mercer.settings import get_config
-from mercer.solvers.base import Solution, check_index, check_number
+from mercer.solvers.base import IterativeSolver, Solution, check_index, check_number
 from mercer.solvers.risk.smooth import CheckedSmooth, check_ratio
 from mercer.solvers.risk.softmax import CheckedSoftmax
 
@@ -223,7 +223,7 @@ GROW, SHRINK, MOST = 1.25, 0.4, 1000.0
 DENSE = 0.25  # part of all entries from which a sparse matrix is no longer treated as one
 
 
-class SGD:
+class SGD(IterativeSolver):
     r"""Solver of `FeatureERM` by stochastic gradients with reduced variance (SAGA).
 
     A step draws one row, replaces the slope that is remembered for it by that at the current
@@ -259,6 +259,9 @@ class SGD:
     (True, array([0.4]))
     """
 
+    max_iter: int
+    _shown = ("tol", "max_iter", "max_time", "random_state")
+
     def __init__(
         self,
         tol: float = 1e-6,
@@ -266,18 +269,9 @@ class SGD:
         max_time: float | None = None,
         random_state: Any = 0,
     ):
-        check_number(tol, "tol", "SGD", 0.0)
-        check_index(max_iter, "max_iter", "SGD", 1)
-        if max_time is not None:
-            check_number(max_time, "max_time", "SGD", 0.0, closed=True)
         self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
         self.random_state = random_state
-
-    def __repr__(self) -> str:
-        return (
-            f"SGD(tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r}, "
-            f"random_state={self.random_state!r})"
-        )
+        self._check_limits()
 
     def solve(self, problem: FeatureERM, owner: str = "SGD") -> Solution:
         """Return the weights and their certificate.
@@ -299,7 +293,7 @@ class SGD:
         p = problem.checked(owner)
         rng = _generator(self.random_state, owner)
         deadline = None if self.max_time is None else time.monotonic() + self.max_time
-        state = _State(p)
+        state = _SagaState(p)
         found = state.judge()
         passes = 0
         while not self._good(found) and passes < self.max_iter:
@@ -327,7 +321,7 @@ class SGD:
         return found["residual"] <= self.tol
 
     def _solution(
-        self, state: _State, found: dict[str, float], passes: int, owner: str
+        self, state: _SagaState, found: dict[str, float], passes: int, owner: str
     ) -> Solution:
         converged = self._good(found)
         message = ""
@@ -354,7 +348,7 @@ class SGD:
         )
 
 
-class _State:
+class _SagaState:
     """Weights V, offset b, and for every row the slopes that the next steps remember."""
 
     def __init__(self, p: CheckedFeatures):

@@ -223,12 +223,8 @@ def balance(g: np.ndarray) -> np.ndarray:
 def root_of_rising(at: Callable[[float], tuple[float, float, float]], reach: float) -> float:
     """Return the root of an increasing function of one number, by Newton steps inside a bracket.
 
-    Parameters
-    ----------
-    at : callable
-        Returns the value at s, the sum of the sizes of its terms, and its slope.
-    reach : float
-        How far the first step may go; as long as one side of the root is open it grows.
+    `at` gives its value at s, the sum of the sizes of its terms, and its slope. The first step goes
+    no further than `reach`, which grows as long as one side of the root is open.
     """
     s, low, high = 0.0, -np.inf, np.inf
     for _ in range(400):
@@ -266,13 +262,6 @@ def fault_of(loss: Loss, y: np.ndarray) -> str:
 
     Its gradient is compared with differences of its value, at values of f near the targets and far
     away; then its conjugate with u f − ℓ at u = ℓ', which is what ℓ* is there.
-
-    Parameters
-    ----------
-    loss : Loss
-        The loss.
-    y : ndarray of shape (n,)
-        The targets.
     """
     if type(loss).__module__.startswith(OURS):
         return ""

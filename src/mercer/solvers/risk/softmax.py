@@ -13,7 +13,14 @@ from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import Operator
 from mercer.settings import get_config
 from mercer.solvers.base import check_index, check_number, checked_matrix
-from mercer.solvers.risk.newton import RESIDUAL, SMALL, Descent, Point, SmoothSolver, length
+from mercer.solvers.risk.newton import (
+    RESIDUAL,
+    SMALL,
+    NewtonDescent,
+    RiskPoint,
+    SmoothSolver,
+    length,
+)
 from mercer.solvers.risk.smooth import EPS, check_ratio, check_weights
 
 NEARLY = 1e-9  # sum of negative shares of a row that may be rounding
@@ -332,7 +339,7 @@ HARD, EXACT = 100, 1e-3  # CG steps from which classes are coupled in the factor
 FEW, ALIKE = 15, 10.0  # CG steps and change of the weights up to which a factor serves again
 
 
-class _Softmax(Descent):
+class _Softmax(NewtonDescent):
     """The steps of `NewtonCG`: conjugate gradients on all classes, with one factorisation."""
 
     _factored: np.ndarray | None = None
@@ -342,21 +349,21 @@ class _Softmax(Descent):
     _K: np.ndarray | None = None
     _coupled: CoupledFactor | None = None
 
-    def newton(self, x: Point) -> Point:
+    def newton(self, x: RiskPoint) -> RiskPoint:
         """Take one damped, inexact Newton step."""
         return self._newton(x, self._error(x))
 
-    def _error(self, x: Point) -> float:
+    def _error(self, x: RiskPoint) -> float:
         """Return how exact a step is worth being: more so near the end, not beyond the end."""
         left, residual = max(x.gap / x.size, 1e-300), max(self.residual(x), 1e-300)
         enough = min((0.03 * self.tol / left) ** 0.5, 0.3 * max(RESIDUAL, self.tol) / residual)
         return float(np.clip(max(min(LOOSE, left**0.5), enough), TIGHT, LOOSE))
 
-    def improved(self, x: Point) -> Point:
+    def improved(self, x: RiskPoint) -> RiskPoint:
         """Take one exact step; of many rows none, as it costs as much as the others."""
         return self._newton(x, TIGHT) if self.p.n <= SMALL else x
 
-    def _newton(self, x: Point, error: float) -> Point:
+    def _newton(self, x: RiskPoint, error: float) -> RiskPoint:
         p = np.exp(log_softmax(x.z))
         self._coupled = None
         self._hard = self._hard or self._inner > min(HARD, self.p.n // 10)
@@ -401,7 +408,7 @@ class _Softmax(Descent):
         ratio = np.maximum(last, 1e-12) / np.maximum(mean, 1e-12)
         return float(np.abs(np.log(ratio)).mean()) < np.log(ALIKE)
 
-    def _solve(self, x: Point, p: np.ndarray, error: float) -> tuple[np.ndarray, ...]:
+    def _solve(self, x: RiskPoint, p: np.ndarray, error: float) -> tuple[np.ndarray, ...]:
         """Minimise the quadratic model by conjugate gradients; return δ, δb and the values of δ.
 
         The residual is a function r and numbers s, one a class; where the factor answers with
