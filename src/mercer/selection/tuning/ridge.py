@@ -13,6 +13,7 @@ from mercer.checks import at_theta, check_bounds
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.estimator import FitData, take_rows
 from mercer.models.ridge import DualSpectrum, LeastSquares
+from mercer.selection.tuning.errors import TuneData
 from mercer.selection.tuning.what import TimeIsUp, is_scale, search_box, with_limits
 from mercer.solvers import DenseEigen, Eigen
 
@@ -205,31 +206,28 @@ class LooSearch:
         return self.best[2] < before * (1 - 1e-4)
 
 
-def as_columns(y: np.ndarray, classes: int | None) -> np.ndarray:
-    """Return targets as columns for least squares: ±1 for each class, for two classes one column.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Numbers, or the classes numbered from 0.
-    classes : int or None
-        How many classes there are; None for numbers.
-    """
-    if classes is None:
-        return y[:, None]
-    T = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
-    return T[:, 1:] if classes == 2 else T
-
-
 def theta_of_ridge(
-    data: FitData, box: np.ndarray, max_time: float | None, max_iter: int
+    data: TuneData, box: np.ndarray, max_time: float | None, max_iter: int
 ) -> np.ndarray | None:
     """Return the θ in a box that a ridge model would be tuned to: a gradient finds many scales.
 
-    None where a ridge model cannot be fitted, or needs more memory than there may be.
+    None where y is neither numbers nor classes, or a ridge model cannot be fitted, or needs more
+    memory than there may be.
     """
     try:
-        search = LooSearch(data, True, len(data.T), max_time, None)
+        if data.classifier:
+            classes, labels = np.unique(np.asarray(data.y), return_inverse=True)
+            T = np.where(labels.reshape(-1, 1) == np.arange(len(classes)), 1.0, -1.0)
+            T = T[:, 1:] if len(classes) == 2 else T  # for two classes one column
+        else:
+            T = np.asarray(data.y, dtype=float).reshape(len(data), -1)
+    except (TypeError, ValueError):
+        return None
+    if not np.isfinite(T).all():
+        return None
+    columns = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
+    try:
+        search = LooSearch(columns, True, len(T), max_time, None)
         search.box = box
         search.run(max_iter)
     except MercerError:

@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.estimator import FitData, TakesKernel, asks_centers, refuse_unread
+from mercer.estimator import TakesKernel, asks_centers, refuse_unread
 from mercer.models import (
     SVC,
     SVR,
@@ -37,9 +37,9 @@ from mercer.selection.tuning.errors import (
 )
 from mercer.selection.tuning.margin import FoldSearch
 from mercer.selection.tuning.process import PROCESSES, as_plain_model, tune_process
-from mercer.selection.tuning.ridge import EvidenceSearch, LooSearch, as_columns, theta_of_ridge
+from mercer.selection.tuning.ridge import EvidenceSearch, LooSearch
 from mercer.selection.tuning.what import (
-    Plan,
+    TunePlan,
     TuneResult,
     check_names,
     make_plan,
@@ -77,7 +77,7 @@ def tune_one(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> T
     return _tune_folds(model, X, y, sample_weight, options)
 
 
-def _plan(model: Any, data: TuneData, options: dict, rows: int | None = None) -> Plan:
+def _plan(model: Any, data: TuneData, options: dict, rows: int | None = None) -> TunePlan:
     units = data.units if rows is None else replace(data.units, rows=rows)
     wish, fixed, bounds = options["over"], options["fixed"], options["bounds"]
     return make_plan(model, data.kernel, units, wish, fixed, bounds)
@@ -121,13 +121,13 @@ def _tune_folds(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -
     converged, message = search.run()
     search.tally.warn(type(model).__name__, "in the folds of tune", "its errors are approximate")
     best = search.best
-    tuned = clone(model).set_params(kernel=best.kernel, C=best.C)
-    params = {"C": best.C, **_kernel_params(best.kernel)}
+    tuned = clone(model).set_params(kernel=best.kernel, **best.settings)
+    params = {**best.settings, **_kernel_params(best.kernel)}
     criterion = "held-out mean squared error"
     if search.classifier:
         criterion = "share of held-out rows that are wrong"
-    used = len(search.data.y)
-    message += _part(used, search.given)
+    used = len(search.rows)
+    message += _part(used, search.rows.given)
     return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
 
 
@@ -148,11 +148,8 @@ def _tune_compass(model: Any, X: Any, y: Any, sample_weight: Any, options: dict)
             f"tune: there is nothing to tune: {data.kernel!r} has no parameters to tune, and "
             f"{type(model).__name__} has no penalty; give over a dict of names to choices."
         )
-    guess = None
-    if np.count_nonzero(plan.box[:, 0] < plan.box[:, 1]) > 1:
-        guess = _of_ridge(data, plan, limit, options["max_iter"])
     left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-    search = CompassSearch(errors, data.kernel, plan, options["max_iter"], left, guess)
+    search = CompassSearch(errors, data.kernel, plan, options["max_iter"], left, data)
     errors.deadline = search.deadline
     converged, message = search.run()
     errors.warn(type(model).__name__)
@@ -164,22 +161,6 @@ def _tune_compass(model: Any, X: Any, y: Any, sample_weight: Any, options: dict)
     message += _part(len(data), data.given)
     criterion, used = errors.criterion, len(data)
     return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
-
-
-def _of_ridge(data: TuneData, plan: Plan, limit: float | None, max_iter: int) -> Any:
-    """Return the θ that a ridge model would be tuned to, where y is numbers or classes."""
-    try:
-        if data.classifier:
-            classes, labels = np.unique(np.asarray(data.y), return_inverse=True)
-            T = as_columns(labels.ravel(), len(classes))
-        else:
-            T = np.asarray(data.y, dtype=float).reshape(len(data), -1)
-    except (TypeError, ValueError):
-        return None
-    if not np.isfinite(T).all():
-        return None
-    ridge = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
-    return theta_of_ridge(ridge, plan.box, None if limit is None else 0.5 * limit, max_iter)
 
 
 def _part(used: int, given: int) -> str:

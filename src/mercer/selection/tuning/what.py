@@ -230,7 +230,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TunePlan:
     """A box of θ, the axes of settings, and what a search with limits of its own must hold."""
 
     box: np.ndarray
@@ -260,7 +260,7 @@ def make_plan(
     wish: dict[str, Any] | None,
     fixed: Sequence[str] = (),
     bounds: Mapping[str, Any] | None = None,
-) -> Plan:
+) -> TunePlan:
     """Return what is tuned of a model with a resolved kernel, or refuse a name.
 
     Parameters
@@ -321,7 +321,7 @@ def make_plan(
     left = [n for n, (low, high) in zip(names, box, strict=True) if low == high]
     left += [n for n in PENALTIES if n in held and n not in axes]
     spans.update({n: tuple(np.exp(b)) for n, b in zip(names, box, strict=True) if n not in left})
-    return Plan(box, tuple(axes.values()), left, spans)
+    return TunePlan(box, tuple(axes.values()), left, spans)
 
 
 def _settings(model: Any) -> list[str]:
