@@ -10,13 +10,30 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from mercer.checks import at_theta
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.margin import ALIKE
-from mercer.selection.tuning.errors import TuneData
-from mercer.selection.tuning.ridge import theta_of_ridge
-from mercer.selection.tuning.what import Axis, TimeIsUp, TunePlan, is_scale
+from mercer.selection.tuning.errors import (
+    HeldOut,
+    LeftOut,
+    TuneData,
+    fold_list,
+    tune_data,
+    warn_of_failures,
+)
+from mercer.selection.tuning.gradient import as_plain_model, theta_of_ridge
+from mercer.selection.tuning.what import (
+    Axis,
+    TimeIsUp,
+    TuneOptions,
+    TunePlan,
+    TuneResult,
+    is_scale,
+    kernel_params,
+    part_of,
+)
 
 STARTS = (1.0, 1 / 3, 3.0)
 FIRST_STEP, LAST_STEP = np.log(3.0) / 2, np.log(1.1)
@@ -295,6 +312,47 @@ class CompassSearch(Compass):
 
     def _gained(self, before: Trial) -> bool:
         return self.best.error < before.error - self.no_gain * abs(before.error)
+
+
+def compass_result(
+    model: Any, search: Compass, data: TuneData, ended: tuple[bool, str], criterion: str
+) -> TuneResult:
+    """Return what a search found for a model, which is not fitted yet."""
+    best, used, (converged, message) = search.best, len(data), ended
+    tuned = clone(model).set_params(kernel=best.kernel, **best.settings)
+    inner = {f"kernel__{name}": value for name, value in best.inner.items()}
+    params = {**best.settings, **inner, **kernel_params(best.kernel)}
+    message += part_of(used, data.given)
+    return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
+
+
+def tune_by_compass(
+    model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions
+) -> TuneResult:
+    """Tune a model by a compass search of its errors on folds, or with each row left out."""
+    began, limit, rng = time.monotonic(), options.max_time, options.random_state
+    model = as_plain_model(model, y)
+    data = tune_data(model, X, y, sample_weight, options.max_points, rng)
+    errors: Any
+    if options.criterion == "loo":
+        errors, plan = LeftOut(model, data), data.plan(model, options)
+        errors.check(plan.axes)
+    else:
+        folds = fold_list(data, options.cv, rng)
+        plan = data.plan(model, options, rows=1 + min(len(train) for train, _ in folds))
+        errors = HeldOut(model, data, folds, options.scoring)
+    if plan.empty and not options.fixed:
+        raise InvalidInput(
+            f"tune: there is nothing to tune: {data.kernel!r} has no parameters to tune, and "
+            f"{type(model).__name__} has no penalty; give over a dict of names to choices."
+        )
+    left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
+    search = CompassSearch(errors, data.kernel, plan, options.max_iter, left, data)
+    errors.deadline = search.deadline
+    ended = search.run()
+    errors.warn(type(model).__name__)
+    warn_of_failures(search.lost())
+    return compass_result(model, search, data, ended, errors.criterion)
 
 
 def _product(axes: list[Axis]) -> list[dict[str, Any]]:

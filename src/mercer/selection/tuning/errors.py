@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from mercer.models import GaussianProcessRegressor
 from mercer.models.margin import FAILS, FOLDS, MarginMachine, stratified_folds
 from mercer.models.neighbors import NeighborsBase
 from mercer.selection.grid import FoldScorer
-from mercer.selection.tuning.what import Axis, Units
+from mercer.selection.tuning.what import Axis, TuneOptions, TunePlan, Units, make_plan
 from mercer.settings import get_config
 
 # ---- The rows that parameters are chosen on: of positive weight, at most so many, of all
@@ -65,6 +65,12 @@ class TuneData:
                 spread = 1.0
         mean = mean if np.isfinite(mean) and mean > 0 else 1.0
         return Units(mean, spread if spread > 0 else 1.0, len(self))
+
+    def plan(self, model: Any, options: TuneOptions, rows: int | None = None) -> TunePlan:
+        """Return what is tuned of a model, which is fitted to so many rows, all by default."""
+        units = self.units if rows is None else replace(self.units, rows=rows)
+        wish, fixed, bounds = options.over, options.fixed, options.bounds
+        return make_plan(model, self.kernel, units, wish, fixed, bounds)
 
     def __len__(self) -> int:
         return self.kernel.domain.size(self.X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,9 +15,17 @@ from mercer.checks import check_bounds
 from mercer.errors import InvalidInput
 from mercer.estimator import MarginData, take_rows
 from mercer.models.margin import FOLDS, FoldWalk, Tally, grown, values_at, with_time_left
-from mercer.selection.tuning.compass import Compass, Trial
-from mercer.selection.tuning.errors import TuneData, choose_rows, fold_list
-from mercer.selection.tuning.what import COARSE_C, TimeIsUp, TunePlan, search_box, with_limits
+from mercer.selection.tuning.compass import Compass, Trial, compass_result, tune_by_compass
+from mercer.selection.tuning.errors import WRONG, TuneData, choose_rows, fold_list, tune_data
+from mercer.selection.tuning.what import (
+    COARSE_C,
+    TimeIsUp,
+    TuneOptions,
+    TunePlan,
+    TuneResult,
+    search_box,
+    with_limits,
+)
 from mercer.solvers import Rows
 
 FINE = 10.0**0.25  # step of C around the best
@@ -87,13 +96,13 @@ class FoldSearch(Compass):
         The model; not changed.
     X, y, sample_weight : data
         As for ``fit``.
-    options : dict
+    options : TuneOptions
         The checked options of `tune`.
     """
 
     nothing_left = "no kernel parameter was to be tuned, C from one path"
 
-    def __init__(self, model: Any, X: Any, y: Any, sample_weight: Any, options: dict[str, Any]):
+    def __init__(self, model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions):
         self.classifier = is_classifier(model)
         if np.isinf(float(model.C)):
             raise InvalidInput(
@@ -104,21 +113,21 @@ class FoldSearch(Compass):
         if self.classifier:
             self.model.set_params(probability=False)
         self.model._check_params()
-        rng = options["random_state"]
+        rng = options.random_state
         data = self.model._prepare(X, y, sample_weight)
-        given, data = len(data.y), _some_rows(data, options["max_points"], rng)
+        given, data = len(data.y), _some_rows(data, options.max_points, rng)
         self.sample, kernel = data, data.kernel
         self._check_rows()
         self.rows = TuneData(kernel, data.X, data.y, data.weights, self.classifier, given)
         self.folds = fold_list(self.rows, FOLDS, rng)
-        fixed = [name for name in options["fixed"] if name != "C"]
-        bounds = {name: b for name, b in options["bounds"].items() if name != "C"}
+        fixed = [name for name in options.fixed if name != "C"]
+        bounds = {name: b for name, b in options.bounds.items() if name != "C"}
         box = with_limits(search_box(kernel), kernel, fixed, bounds, ["C"])
         self.range, self.coarse = self._range_of_C(float(model.C), options)
         self.tally = Tally()
         self.starts: dict[int, Any] = {}
         plan = TunePlan(box, ())
-        super().__init__(kernel, plan, options["max_iter"], options["max_time"], self.rows)
+        super().__init__(kernel, plan, options.max_iter, options.max_time, self.rows)
 
     def _check_rows(self) -> None:
         """Refuse data of which some folds would have nothing to learn a class from."""
@@ -139,7 +148,9 @@ class FoldSearch(Compass):
                 "the rows."
             )
 
-    def _range_of_C(self, given: float, options: Any) -> tuple[tuple[float, float], np.ndarray]:
+    def _range_of_C(
+        self, given: float, options: TuneOptions
+    ) -> tuple[tuple[float, float], np.ndarray]:
         """Return the limits of C and the values to try first."""
         sample = self.sample
         with np.errstate(all="ignore"):
@@ -147,11 +158,11 @@ class FoldSearch(Compass):
         grid = COARSE_C / (mean if np.isfinite(mean) and mean > 0 else 1.0)
         if not self.classifier:
             grid = grid * (float(np.std(sample.y)) or 1.0)  # coefficients are in units of y
-        if "C" in options["fixed"]:
+        if "C" in options.fixed:
             return (given, given), np.array([given])
         low, high = grid[0], grid[-1]
-        if "C" in options["bounds"]:
-            low, high = check_bounds("C", options["bounds"]["C"])
+        if "C" in options.bounds:
+            low, high = check_bounds("C", options.bounds["C"])
             inside = grid[(grid > low) & (grid < high)]
             grid = np.unique(np.r_[low, inside, high])
         return (low, high), grid
@@ -256,3 +267,20 @@ def _some_rows(data: MarginData, most: int, rng: Any) -> MarginData:
     return replace(
         data, X=X, y=data.y[some], weights=data.weights[some], repeats=repeats, kept=None, n=most
     )
+
+
+def tune_margin(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
+    """Tune `SVC` or `SVR` by paths along C on the usual folds; the model is not fitted yet."""
+    if options.scoring is not None or not options.usual_folds:
+        return tune_by_compass(model, X, y, sample_weight, options)
+    if options.over is not None:
+        seed = copy.deepcopy(options.random_state)
+        plan = tune_data(model, X, y, sample_weight, options.max_points, seed).plan(model, options)
+        if any(axis.name != "C" or axis.kind == "choice" for axis in plan.axes):
+            return tune_by_compass(model, X, y, sample_weight, options)
+        options = replace(options, fixed=plan.fixed, bounds=plan.bounds)
+    search = FoldSearch(model, X, y, sample_weight, options)
+    ended = search.run()
+    search.tally.warn(type(model).__name__, "in the folds of tune", "its errors are approximate")
+    criterion = WRONG if search.classifier else "held-out mean squared error"
+    return compass_result(model, search, search.rows, ended, criterion)

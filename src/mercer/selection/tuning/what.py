@@ -7,17 +7,62 @@ whole number or a list of choices, is an `Axis`: the values to try first, and th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from mercer.checks import bare_name, check_bounds, entries
 from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import as_kernel
+from mercer.models.margin import FOLDS
 
 # ---- What the user asks to tune: names and ranges as given, contradictions, lists of choices ----
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """The arguments of `tune` that say how, by the names that they have there."""
+
+    over: dict[str, Any] | None
+    criterion: Any
+    cv: Any
+    scoring: Any
+    max_iter: int
+    max_points: int
+    max_time: float | None
+    fixed: Any
+    bounds: Any
+    random_state: Any
+
+    @property
+    def usual_folds(self) -> bool:
+        """Whether `cv` is what it is by default."""
+        return isinstance(self.cv, int) and self.cv == FOLDS
+
+    def checked(self) -> TuneOptions:
+        """Return the options in canonical form, or refuse them."""
+        for name, low in (("max_points", 3), ("max_iter", 0)):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < low:
+                raise InvalidInput(f"tune: {name}={value!r}; give a whole number of {low} or more.")
+        seconds, fixed, cv = self.max_time, self.fixed, self.cv
+        number = isinstance(seconds, int | float | np.number)
+        if seconds is not None and not (number and seconds >= 0):
+            raise InvalidInput(f"tune: max_time={seconds!r}; give seconds, or None for no limit.")
+        try:
+            rng = check_random_state(self.random_state)
+        except ValueError as error:
+            raise InvalidInput(f"tune: random_state: {error}") from None
+        names = [fixed] if isinstance(fixed, str) else list(fixed or ())
+        limits = dict(self.bounds or {})
+        check_names(self.over, names, limits)
+        if isinstance(cv, Iterator):  # it is read once for each kernel of a list
+            cv = list(cv)
+        return replace(self, random_state=rng, fixed=names, bounds=limits, cv=cv)
 
 
 def read_over(over: Any) -> dict[str, Any] | None:
@@ -420,6 +465,18 @@ def _in_units_of_y(model: Any) -> bool:
 
 
 # ---- TuneResult: what tuning found, and on what evidence ----
+
+
+def kernel_params(kernel: Any) -> dict[str, Any]:
+    """Return what was tuned of a kernel, as ``set_params`` of the model takes it."""
+    held = kernel.get_params()
+    names = dict.fromkeys(name.partition("[")[0] for name in kernel.theta_names)
+    return {f"kernel__{name}": held[name] for name in names}
+
+
+def part_of(used: int, given: int) -> str:
+    """Say on how many rows the parameters were chosen, where these are not all."""
+    return f"; chosen on {used} of {given} rows" if used < given else ""
 
 
 @dataclass(frozen=True, repr=False)

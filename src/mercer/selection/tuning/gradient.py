@@ -1,20 +1,37 @@
-"""Ridge parameters of least leave-one-out error: the exact error and gradient, by L-BFGS-B."""
+"""Tuning by gradients: leave-one-out error and evidence of ridge models, evidence of processes."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.base import clone
 
-from mercer.checks import at_theta, check_bounds
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.checks import at_theta, bare_name, check_bounds, entries
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
 from mercer.estimator import FitData, take_rows
+from mercer.models import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    SparseGaussianProcessRegressor,
+)
+from mercer.models.gp import START
 from mercer.models.ridge import DualSpectrum, LeastSquares
-from mercer.selection.tuning.errors import TuneData
-from mercer.selection.tuning.what import TimeIsUp, is_scale, search_box, with_limits
+from mercer.selection.tuning.errors import TuneData, rows_that_fit, tune_data
+from mercer.selection.tuning.what import (
+    TimeIsUp,
+    TuneOptions,
+    TuneResult,
+    is_scale,
+    kernel_params,
+    part_of,
+    search_box,
+    with_limits,
+)
 from mercer.solvers import DenseEigen, Eigen
 
 STARTS = (1.0, 1 / 3, 3.0)
@@ -364,3 +381,153 @@ class EvidenceSearch(LooSearch):
 
     def _gained(self, before: float) -> bool:
         return self._level(self.best[2])[0] < self._level(before)[0] - 1e-4
+
+
+# ---- Ridge models and Gaussian processes in `tune` ----
+
+
+def tune_ridge(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
+    """Tune a ridge model by the gradient of its leave-one-out error, or of its evidence."""
+    fresh = clone(model)
+    data = fresh._prepare(X, y, sample_weight)
+    offset, fixed, bounds = bool(fresh.fit_intercept), options.fixed, options.bounds
+    if options.over is not None:
+        whole = TuneData(data.kernel, data.X, data.T, data.weights, False, len(data.T))
+        plan = whole.plan(model, options)
+        odd = [axis.name for axis in plan.axes if axis.name != "alpha"]
+        if odd:
+            raise InvalidInput(
+                f"tune: {odd[0]!r} has no gradient; give over a list of choices for it, or use "
+                "criterion='cv'."
+            )
+        fixed, bounds = plan.fixed, plan.bounds
+    likely = options.criterion == "evidence"
+    kind = EvidenceSearch if likely else LooSearch
+    limit, rng = options.max_time, options.random_state
+    most = rows_that_fit(data.kernel, data.X, options.max_points)
+    search = kind(data, offset, most, limit, rng)
+    search.restrict(fixed, bounds, model.alpha)
+    converged, message = search.run(options.max_iter)
+    kernel, alpha, score = search.best
+    table = [{**row, "error": search.in_units(row["error"])} for row in search.table]
+    tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
+    params, weighted = {"alpha": alpha, **kernel_params(kernel)}, data.weights is not None
+    used, given = len(search.T), np.count_nonzero(data.weights) if weighted else len(data.T)
+    message += part_of(used, int(given))
+    criterion = "minus log evidence" if likely else TuneResult.criterion
+    score = search.in_units(score)
+    return TuneResult(tuned, score, params, table, converged, message, criterion, used)
+
+
+#: Models that have an evidence and a search of their own.
+PROCESSES = (GaussianProcessRegressor, GaussianProcessClassifier, SparseGaussianProcessRegressor)
+
+
+def tune_process(
+    model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions
+) -> TuneResult:
+    """Tune a Gaussian process by the search of its own fit; the model is not fitted yet."""
+    if options.max_time is not None:
+        raise InvalidInput(
+            f"tune: max_time={options.max_time!r}; the evidence of {type(model).__name__} has "
+            "no limit of time. Give max_iter or max_points, or use criterion='cv'."
+        )
+    data = tune_data(model, X, y, sample_weight, options.max_points, options.random_state)
+    searching = clone(model).set_params(optimizer="lbfgs", max_iter=max(1, options.max_iter))
+    searching.set_params(**_restrictions(model, data, options))
+    if data.rows is None:
+        points, targets, weights = X, y, sample_weight
+    else:
+        points, targets, weights = data.X, data.y, data.weights
+        if _has_vector(model):
+            searching.set_params(noise=np.asarray(model.noise)[data.rows])
+    given = {} if weights is None else {"sample_weight": weights}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # the result says it
+        searching.fit(points, targets, **given)
+    return _process_result(model, searching, data)
+
+
+def _restrictions(model: Any, data: TuneData, options: TuneOptions) -> dict[str, Any]:
+    """Return what the search holds and where it looks, from the model and from `tune`."""
+    wish, fixed, bounds = options.over, list(options.fixed), dict(options.bounds)
+    own = [model.fixed] if isinstance(model.fixed, str) else list(model.fixed or ())
+    names = data.kernel.theta_names
+    if "noise" in fixed and isinstance(model.noise, str):
+        raise InvalidInput(
+            f"tune: fixed holds 'noise', which is {model.noise!r}; give {type(model).__name__} the "
+            "variance of the noise as a number."
+        )
+    plan = data.plan(model, options)
+    ranges = {name: span for name, span in (wish or {}).items() if isinstance(span, tuple)}
+    held = {*fixed, *own}
+    if wish is not None:  # all else stays as it is; a noise to be fitted is fitted
+        held = {f"kernel__{n}" if n in names else n for n in plan.fixed}
+        if isinstance(getattr(model, "noise", None), str):
+            held.discard("noise")
+    legal = {"kernel", "noise"} if "noise" in model.get_params() else {"kernel"}
+    held = {n for n in held if n in legal or entries(n, names)}
+    limits = {**dict(model.bounds or {}), **bounds, **ranges}
+    bare = {bare_name(n) for n in held}
+    inside = {n: pair for n, pair in limits.items() if bare_name(n) not in bare}
+    return {"fixed": tuple(sorted(held)), "bounds": inside or None}
+
+
+def _process_result(model: Any, found: Any, data: TuneData) -> TuneResult:
+    search, kernel = found.search_, found.kernel_
+    changes: dict[str, Any] = {"kernel": kernel, "optimizer": None}
+    params: dict[str, Any] = {}
+    if "noise" in found.get_params() and not _has_vector(model):
+        changes["noise"] = params["noise"] = found.noise_
+    if isinstance(getattr(model, "inducing", None), str) and model.inducing == "optimize":
+        changes["inducing"] = found.inducing_points_
+    tuned = clone(model).set_params(**changes)
+    params |= kernel_params(kernel)
+    criterion, score = "minus log evidence", -float(found.log_marginal_likelihood_value_)
+    if search is None:
+        table = [{**_flat(params), "error": score}]
+        message, converged = "one evaluation: nothing was left to choose", True
+    else:
+        names = found.theta_names_
+        table = [
+            {
+                **dict(zip(names, map(float, np.exp(row[:-1])), strict=True)),
+                "error": -float(row[-1]),
+            }
+            for row in search.tried
+        ]
+        message, converged = search.message, search.converged
+        if model.priors:
+            criterion, score = "minus log evidence and log priors", -float(search.value)
+    message += part_of(len(data), data.given)
+    return TuneResult(tuned, score, params, table, converged, message, criterion, len(data))
+
+
+def as_plain_model(model: Any, y: Any) -> Any:
+    """Return a process that keeps its parameters in a fit, so that folds can compare them.
+
+    Its noise becomes a number, which is then a parameter like a penalty. Other models stay.
+    """
+    if not isinstance(model, PROCESSES):
+        return model
+    held = clone(model).set_params(optimizer=None)
+    if "noise" not in held.get_params():
+        return held
+    if _has_vector(model):
+        raise InvalidInput(
+            f"tune: {type(model).__name__} with a noise for each row is tuned by "
+            "criterion='evidence'; for folds give one noise, and the rows weights."
+        )
+    if isinstance(held.noise, str):
+        spread = float(np.var(np.asarray(y, dtype=float), axis=0).mean())
+        held.set_params(noise=START * spread if 0 < spread < np.inf else START)
+    return held
+
+
+def _flat(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters by the names that the rows of a table have."""
+    return {name.removeprefix("kernel__"): value for name, value in params.items()}
+
+
+def _has_vector(model: Any) -> bool:
+    return np.ndim(getattr(model, "noise", 0.0)) > 0
