@@ -173,7 +173,7 @@ def choose_rows(labels: np.ndarray | None, n: int, most: int, rng: Any) -> np.nd
 WRONG = "share of held-out rows that are wrong"
 
 
-class Counted:
+class CountedErrors:
     """What both share: a time limit, the failures, and a count of fits that did not converge.
 
     Settings with which a model cannot be fitted, or for which no time is left, have the error NaN.
@@ -220,7 +220,7 @@ class Counted:
             )
 
 
-class HeldOut(Counted):
+class HeldOut(CountedErrors):
     """Mean error over folds: one Gram matrix for each kernel, folds as slices of it.
 
     Parameters
@@ -261,7 +261,7 @@ class HeldOut(Counted):
         return np.round(self.top - means, 12) if self.top else -means
 
 
-class LeftOut(Counted):
+class LeftOut(CountedErrors):
     """The error with each row left out in turn, by the ``loo()`` of the model.
 
     Parameters

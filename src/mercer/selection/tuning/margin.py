@@ -14,7 +14,8 @@ from sklearn.base import clone, is_classifier
 from mercer.checks import check_bounds
 from mercer.errors import InvalidInput
 from mercer.estimator import MarginData, take_rows
-from mercer.models.margin import FOLDS, FoldWalk, Tally, grown, values_at, with_time_left
+from mercer.models.margin import FOLDS, FoldWalk, Machine, Tally, with_time_left
+from mercer.selection.grid import MarginWalk
 from mercer.selection.tuning.compass import Compass, Trial, compass_result, tune_by_compass
 from mercer.selection.tuning.errors import WRONG, TuneData, choose_rows, fold_list, tune_data
 from mercer.selection.tuning.what import (
@@ -35,49 +36,31 @@ FAR, LESS_FAR = 1.25, 1.02  # times the least error, with which a kernel still g
 class RegressionWalk:
     """The folds of a regression along C: their solutions at the last C, and errors so far.
 
-    Parameters
-    ----------
-    data : MarginData
-        All points.
-    rows : Rows
-        Rows of their Gram matrix.
-    folds : sequence of tuple
-        Training and test positions.
+    What `FoldWalk` is to a classifier, of all points, the rows of their Gram matrix, and folds.
     """
 
     def __init__(self, data: MarginData, rows: Rows, folds: Sequence[tuple[Any, Any]]):
         self.data, self.rows, self.folds = data, rows, folds
-        self.last: dict[int, tuple[Any, float]] = {}
+        self.last: dict[int, tuple[list[Machine], float]] = {}
         self.errors: list[list[float]] = []
         self.tally = Tally()
 
     def step(self, model: Any, limit: float = np.inf) -> bool:
         """Solve the folds for the C of a model, each from its solution for the C before.
 
-        Parameters
-        ----------
-        model : SVR
-            Whose C is not below that of the last step.
-        limit : float, optional
-            A mean error. As soon as that of all folds must exceed it the other folds are left
-            alone, and nothing is noted.
-
-        Returns
-        -------
-        bool
-            Whether all folds were solved.
+        As soon as the mean error of all folds must exceed `limit` the other folds are left alone,
+        nothing is noted, and the answer is False.
         """
         data, errors, began = self.data, [], time.monotonic()
         for k, (train, test) in enumerate(self.folds):
             weights = np.zeros(len(data.y))
             weights[train] = data.weights[train]
-            machine, C = self.last.get(k, (None, model.C))
-            start = None if machine is None else grown(machine, model.C / C)
-            part = with_time_left(model, began)
-            machine = part._machine(replace(data, weights=weights), self.rows, start)
-            self.tally.count([machine])
-            self.last[k] = machine, model.C
-            miss = data.y[test] - values_at(self.rows, [machine], test)[:, 0]
+            last, C = self.last.get(k, ([], model.C))
+            fold = MarginWalk(model, replace(data, weights=weights), self.rows, train, test)
+            machines = fold.solve(with_time_left(model, began), last, model.C / C)
+            self.tally.count(machines)
+            self.last[k] = machines, model.C
+            miss = data.y[test] - fold.values(machines)
             errors.append(float(np.average(miss**2, weights=data.weights[test])))
             if k + 1 < len(self.folds) and sum(errors) > len(self.folds) * limit:
                 return False
