@@ -25,6 +25,7 @@ from mercer.selection.tuning.errors import (
 )
 from mercer.selection.tuning.gradient import as_plain_model, theta_of_ridge
 from mercer.selection.tuning.what import (
+    STARTS,
     Axis,
     TimeIsUp,
     TuneOptions,
@@ -35,7 +36,6 @@ from mercer.selection.tuning.what import (
     part_of,
 )
 
-STARTS = (1.0, 1 / 3, 3.0)
 FIRST_STEP, LAST_STEP = np.log(3.0) / 2, np.log(1.1)
 HAIR = 1e-10  # relative change of an error that is more than rounding
 MOST_AT_A_START = 64  # settings tried for a kernel at a start

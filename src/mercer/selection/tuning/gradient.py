@@ -23,6 +23,7 @@ from mercer.models.gp import START
 from mercer.models.ridge import DualSpectrum, LeastSquares
 from mercer.selection.tuning.errors import TuneData, rows_that_fit, tune_data
 from mercer.selection.tuning.what import (
+    STARTS,
     TimeIsUp,
     TuneOptions,
     TuneResult,
@@ -33,8 +34,6 @@ from mercer.selection.tuning.what import (
     with_limits,
 )
 from mercer.solvers import DenseEigen, Eigen
-
-STARTS = (1.0, 1 / 3, 3.0)
 
 
 class LooSearch:
@@ -72,9 +71,7 @@ class LooSearch:
             self.limits = check_bounds("alpha", bounds["alpha"])
         if "alpha" in fixed:
             self.limits = _held(alpha)
-        fixed = [name for name in fixed if name != "alpha"]
-        bounds = {name: b for name, b in bounds.items() if name != "alpha"}
-        self.box = with_limits(self.box, self.kernel, fixed, bounds, ["alpha"])
+        self.box = with_limits(self.box, self.kernel, fixed, bounds, "alpha")
 
     def alphas(self) -> np.ndarray | None:
         """Return the penalties to try at a start; None for the usual ones."""

@@ -103,9 +103,7 @@ class FoldSearch(Compass):
         self._check_rows()
         self.rows = TuneData(kernel, data.X, data.y, data.weights, self.classifier, given)
         self.folds = fold_list(self.rows, FOLDS, rng)
-        fixed = [name for name in options.fixed if name != "C"]
-        bounds = {name: b for name, b in options.bounds.items() if name != "C"}
-        box = with_limits(search_box(kernel), kernel, fixed, bounds, ["C"])
+        box = with_limits(search_box(kernel), kernel, options.fixed, options.bounds, "C")
         self.range, self.coarse = self._range_of_C(float(model.C), options)
         self.tally = Tally()
         self.starts: dict[int, Any] = {}
@@ -135,12 +133,8 @@ class FoldSearch(Compass):
         self, given: float, options: TuneOptions
     ) -> tuple[tuple[float, float], np.ndarray]:
         """Return the limits of C and the values to try first."""
-        sample = self.sample
-        with np.errstate(all="ignore"):
-            mean = float(np.mean(np.asarray(sample.kernel._diag(sample.X), dtype=float)))
-        grid = COARSE_C / (mean if np.isfinite(mean) and mean > 0 else 1.0)
-        if not self.classifier:
-            grid = grid * (float(np.std(sample.y)) or 1.0)  # coefficients are in units of y
+        units = self.rows.units
+        grid = COARSE_C / units.diagonal * units.spread  # coefficients are in units of y
         if "C" in options.fixed:
             return (given, given), np.array([given])
         low, high = grid[0], grid[-1]

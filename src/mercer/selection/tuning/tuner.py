@@ -162,18 +162,8 @@ def tune(
     (['alpha', 'kernel__length_scale'], 'minus log evidence')
     """
     refuse_unread(X, "tune", fits=False)
-    options = TuneOptions(
-        read_over(over),
-        criterion,
-        cv,
-        scoring,
-        max_iter,
-        max_points,
-        max_time,
-        fixed,
-        bounds,
-        random_state,
-    )
+    how = (criterion, cv, scoring, max_iter, max_points, max_time, fixed, bounds, random_state)
+    options = TuneOptions(read_over(over), *how)
     if isinstance(model, TableRegressor | TableClassifier):
         return _tune_table(model, X, y, sample_weight, options)
     _check_model(model)

@@ -178,6 +178,7 @@ def _whole_numbers(name: str, range_: Any, value: int) -> list[int]:
 
 # Three orders of magnitude around the start, for a kernel parameter.
 REACH = np.log(1e3)
+STARTS = (1.0, 1 / 3, 3.0)  # factors of all length scales
 
 
 class TimeIsUp(Exception):
@@ -193,37 +194,30 @@ def search_box(kernel: Any) -> np.ndarray:
 
 
 def with_limits(
-    box: np.ndarray,
-    kernel: Any,
-    fixed: Sequence[str],
-    bounds: Mapping[str, Any],
-    others: Sequence[str] = (),
+    box: np.ndarray, kernel: Any, fixed: Sequence[str], bounds: Mapping[str, Any], penalty: str
 ) -> np.ndarray:
-    """Return the box narrowed to what the user fixed or bounded; `others` are legal names too."""
+    """Return the box narrowed to what the user fixed or bounded, the penalty left out of it."""
     box, names = box.copy(), kernel.theta_names
-    for name, limits in bounds.items():
-        box[_entries(name, names, others)] = np.log(check_bounds(name, limits))
-    for name in fixed:
-        entries = _entries(name, names, others)
-        box[entries] = kernel.theta[entries][:, None]
+    for name in [*bounds, *fixed]:
+        if name == penalty:
+            continue
+        at = entries(name, names)
+        span = kernel.theta[at][:, None]
+        if name not in fixed:
+            span = np.log(check_bounds(name, bounds[name]))
+        if not at and name != "kernel":
+            legal = ", ".join(map(repr, [*names, penalty]))
+            raise InvalidInput(
+                f"tune: no parameter {name!r} to tune; there are: {legal}. Those of the kernel may "
+                "also be written with kernel__ in front."
+            )
+        box[at] = span
     return box
 
 
 def is_scale(kernel: Any) -> np.ndarray:
     """Return 1 for the entries of θ that are length scales, 0 for others."""
     return np.array(["length_scale" in name for name in kernel.theta_names], float)
-
-
-def _entries(name: str, names: list[str], others: Sequence[str]) -> list[int]:
-    """Return the positions of a parameter, or refuse it."""
-    found = entries(name, names)
-    if not found and name != "kernel":
-        legal = ", ".join(map(repr, [*names, *others])) or "none"
-        raise InvalidInput(
-            f"tune: no parameter {name!r} to tune; there are: {legal}. Those of the kernel may "
-            "also be written with kernel__ in front."
-        )
-    return found
 
 
 # ---- tune over ----
