@@ -17,7 +17,7 @@ import mercer
 from mercer import RBF, SVC, SVR, KernelRidge, KernelRidgeClassifier, Precomputed, search
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 from mercer.selection.grid import grid_search as search_grid
-from mercer.selection.grid.margin import MarginWalk
+from mercer.selection.grid.paths import MarginWalk
 from mercer.selection.grid.scorer import FoldScorer
 
 ALPHAS = {"alpha": [0.1, 1.0, 10.0]}
@@ -252,7 +252,7 @@ def test_an_interrupt_passes_and_leaves_things_as_they_were(monkeypatch):
 def test_folds_side_by_side_score_the_same(model, monkeypatch):
     X, y = data(200)
     y = np.digitize(y, [-0.5, 0.5]) if isinstance(model, SVC) else y
-    monkeypatch.setattr("mercer.selection.grid.margin.WORTH_THREADS", 0)
+    monkeypatch.setattr("mercer.selection.grid.paths.WORTH_THREADS", 0)
     found = []
     for threads in (1, 3):
         with mercer.config(threads=threads):
@@ -264,14 +264,14 @@ def test_folds_side_by_side_score_the_same(model, monkeypatch):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_interrupt_stops_all_folds(threads, monkeypatch):
     X, y = data(200)
-    monkeypatch.setattr("mercer.selection.grid.margin.WORTH_THREADS", 0)
+    monkeypatch.setattr("mercer.selection.grid.paths.WORTH_THREADS", 0)
     calls = []
 
     def stop(self, *args):
         calls.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mercer.selection.grid.margin.MarginWalk._solve", stop)
+    monkeypatch.setattr("mercer.selection.grid.paths.MarginWalk.solve", stop)
     with mercer.config(threads=threads), pytest.raises(KeyboardInterrupt):
         search(SVR(RBF(1.0)), {"C": [0.1, 1.0, 10.0]}, X, y)
     assert len(calls) <= 5  # no fold goes on to its next C
@@ -283,14 +283,14 @@ def test_a_path_that_breaks_off_is_finished_by_fits(monkeypatch):
     X, y = data()
     grid = {"C": [0.1, 1.0, 10.0]}
     expected = search(SVR(RBF(1.0), tol=1e-8), grid, X, y)
-    solve = MarginWalk._solve
+    solve = MarginWalk.solve
 
     def sometimes(self, model, *args):
         if model.C == 1.0:
             raise NotPositiveDefinite("no")
         return solve(self, model, *args)
 
-    monkeypatch.setattr("mercer.selection.grid.margin.MarginWalk._solve", sometimes)
+    monkeypatch.setattr("mercer.selection.grid.paths.MarginWalk.solve", sometimes)
     result = search(SVR(RBF(1.0), tol=1e-8), grid, X, y)
     for name in ("mean_test_score", "std_test_score"):
         np.testing.assert_allclose(result.results_[name], expected.results_[name], atol=1e-6)

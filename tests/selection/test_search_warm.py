@@ -24,8 +24,9 @@ from mercer import (
 )
 from mercer.errors import InvalidInput
 from mercer.models.neighbors import models
-from mercer.selection.grid.answers import by_kernel, grouped
-from mercer.selection.grid.paths import WarmStarts
+from mercer.selection.grid.grid_search import by_kernel
+from mercer.selection.grid.paths import grouped
+from mercer.selection.grid.scorer import WarmStarts
 from tests.selection.searches import alike, both, classes, letters, numbers
 
 ALPHAS = [0.01, 10.0, 0.3, 1.0]

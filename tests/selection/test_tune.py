@@ -234,7 +234,7 @@ def test_table_models():
 
 def test_objective_has_the_gradient_it_claims():
     from mercer.estimator.sample import FitData
-    from mercer.selection.tuning.ridge import LooSearch
+    from mercer.selection.tuning.gradient import LooSearch
 
     kernel = 2.0 * RBF([1.0, 2.0, 0.5]) + 0.5 * Linear()
     search = LooSearch(FitData(kernel, X, Y, None, False), True, 2000, None, None)

@@ -23,7 +23,7 @@ from mercer import (
 from mercer.errors import InvalidInput
 from mercer.estimator.sample import FitData
 from mercer.models.ridge.exact import LeastSquares
-from mercer.selection.tuning.ridge import EvidenceSearch, evidence_gradient, evidence_path
+from mercer.selection.tuning.gradient import EvidenceSearch, evidence_gradient, evidence_path
 
 rng = np.random.default_rng(4)
 X = rng.standard_normal((25, 2))

@@ -25,7 +25,7 @@ from mercer.models import (
 )
 from mercer.models.margin.folds import stratified_folds
 from mercer.selection.tuning.compass import CompassSearch
-from mercer.selection.tuning.what import Axis, Plan
+from mercer.selection.tuning.what import Axis, TunePlan
 
 rng = np.random.default_rng(7)
 X = rng.standard_normal((50, 2))
@@ -265,7 +265,7 @@ def axes():
 
 
 def test_compass_finds_the_bottom_of_a_bowl():
-    plan = Plan(np.log([[1e-3, 1e3]]), axes())
+    plan = TunePlan(np.log([[1e-3, 1e3]]), axes())
     search = CompassSearch(bowl, RBF(1.0), plan, 200)
     converged, message = search.run()
     assert converged and message == "no further gain"
@@ -278,14 +278,14 @@ def test_compass_finds_the_bottom_of_a_bowl():
 
 
 def test_compass_respects_its_box_and_skips_what_has_no_influence():
-    plan = Plan(np.log([[0.9, 1.2]]), (Axis("C", (20.0,), (10.0, 30.0)), *axes()[1:]))
+    plan = TunePlan(np.log([[0.9, 1.2]]), (Axis("C", (20.0,), (10.0, 30.0)), *axes()[1:]))
     search = CompassSearch(bowl, RBF(1.0), plan, 200)
     search.run()
     assert search.best.kernel.length_scale == pytest.approx(0.9)
     assert search.best.settings["C"] == 10.0
     seen = []
     flat = CompassSearch(
-        lambda k, s: np.ones(len(s)), RBF(1.0), Plan(np.log([[1e-3, 1e3]]), ()), 99
+        lambda k, s: np.ones(len(s)), RBF(1.0), TunePlan(np.log([[1e-3, 1e3]]), ()), 99
     )
     flat.errors = lambda k, s: (seen.append(k.length_scale), np.ones(len(s)))[1]
     assert flat.run()[0] and len(seen) == 5 and flat.best.kernel.length_scale == 1.0
@@ -295,7 +295,7 @@ def test_compass_moves_whole_numbers_of_the_kernel():
     def errors(kernel, settings):
         return np.array([abs(kernel.degree - 6) + 0.0 for _ in settings])
 
-    plan = Plan(np.zeros((1, 2)), (Axis("degree", (1, 2, 3), (1, 10), "whole", True),))
+    plan = TunePlan(np.zeros((1, 2)), (Axis("degree", (1, 2, 3), (1, 10), "whole", True),))
     search = CompassSearch(errors, mercer.Polynomial(2), plan, 99)
     assert search.run()[0] and search.best.kernel.degree == 6
 
@@ -305,9 +305,9 @@ def test_compass_says_why_nothing_worked():
         raise InvalidInput("no good")
 
     with pytest.raises(InvalidInput, match="no good"):
-        CompassSearch(errors, Matern(1.0), Plan(np.log([[0.1, 9.0]]), ()), 5).run()
+        CompassSearch(errors, Matern(1.0), TunePlan(np.log([[0.1, 9.0]]), ()), 5).run()
     nothing = CompassSearch(
-        lambda k, s: np.full(len(s), np.nan), RBF(), Plan(np.zeros((1, 2)), ()), 5
+        lambda k, s: np.full(len(s), np.nan), RBF(), TunePlan(np.zeros((1, 2)), ()), 5
     )
     with pytest.raises(InvalidInput, match="no parameters have a finite score"):
         nothing.run()

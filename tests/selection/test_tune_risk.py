@@ -24,7 +24,7 @@ from mercer import (
 from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import as_loss
 from mercer.models.margin.folds import stratified_folds
-from mercer.selection.tuning.errors import Counted
+from mercer.selection.tuning.errors import CountedErrors
 
 rng = np.random.default_rng(9)
 X = rng.standard_normal((40, 2))
@@ -144,7 +144,7 @@ def test_fits_that_did_not_converge_are_told_with_their_own_cure():
 
 
 def test_of_many_reasons_the_commonest_is_told():
-    counted = Counted()
+    counted = CountedErrors()
     slow, rounded = "A: residual {}: raise max_iter.", "A: residual {}: rounding; raise alpha."
     said = [rounded.format(r) for r in ("1e-07", "0.25", "3")] + [slow.format(r) for r in (1, 2)]
     with counted._counting():

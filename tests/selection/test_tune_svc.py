@@ -18,7 +18,8 @@ from mercer.datasets import load_wine_table
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 from mercer.models.margin.folds import stratified_folds
 from mercer.models.margin.path import FoldWalk
-from mercer.selection.tuning.margin import RegressionWalk, Trial
+from mercer.selection.tuning.compass import Trial
+from mercer.selection.tuning.margin import RegressionWalk
 
 rng = np.random.default_rng(3)
 X, Y = make_moons(160, noise=0.25, random_state=0)

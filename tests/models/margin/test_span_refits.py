@@ -12,7 +12,7 @@ import mercer
 from mercer import RBF, SVC, SVR, KernelERM, KernelQuantileRegressor, Linear, NuSVR, Polynomial
 from mercer.errors import InvalidInput
 from mercer.models.margin.left_out import FAILS, refitted
-from mercer.selection.tuning.errors import Counted
+from mercer.selection.tuning.errors import CountedErrors
 
 rng = np.random.default_rng(0)
 N = 40
@@ -170,7 +170,7 @@ def test_far_rows_of_many_are_fitted_again():
 
 
 def test_tune_says_once_that_the_rule_does_not_hold():
-    counted = Counted()
+    counted = CountedErrors()
     for rest in (3, 4):
         with warnings.catch_warnings():
             warnings.simplefilter("error")

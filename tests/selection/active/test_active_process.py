@@ -52,7 +52,7 @@ def test_integrated_variance_in_blocks(data, monkeypatch):
     X, y, new = data
     model = process(X, y)
     whole = active.scores(model, new, "integrated-variance")
-    monkeypatch.setattr("mercer.selection.active.process.ROWS", 4)
+    monkeypatch.setattr("mercer.selection.active.acquisition.ROWS", 4)
     np.testing.assert_allclose(active.scores(model, new, "integrated-variance"), whole, rtol=1e-9)
     with config(memory=5000), pytest.raises(InvalidInput, match="reference"):
         active.scores(model, new, "integrated-variance")
@@ -76,7 +76,7 @@ def test_expected_improvement_by_quadrature(goal, data):
 
 
 def test_improvement_far_below_is_small_positive_and_ordered():
-    from mercer.selection.active.process import _improvement
+    from mercer.selection.active.acquisition import _improvement
 
     z = -np.array([1.0, 5.9, 6.1, 20.0, 29.9, 30.1, 35.0])
     got = _improvement(z, norm.pdf(z))

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.utils import _safe_indexing, get_tags
 
+from mercer.engines import single_threaded_blas
 from mercer.errors import MercerError, NotPositiveDefinite
-from mercer.estimator import asks_centers, take_rows, unproven
-from mercer.kernels import Kernel
+from mercer.estimator import (
+    MarginData,
+    asks_centers,
+    choose_class,
+    take_rows,
+    unproven,
+)
+from mercer.kernels import Kernel, Linear
 from mercer.models import (
     SVC,
     SVR,
@@ -19,13 +31,145 @@ from mercer.models import (
     KernelRidge,
     KernelRidgeClassifier,
 )
+from mercer.models.margin import (
+    LARGE,
+    WORTH_THREADS,
+    Machine,
+    Tally,
+    fold_machines,
+    grown,
+    spread,
+    values_at,
+    votes,
+)
 from mercer.models.neighbors import NeighborsBase
 from mercer.models.ridge import LeastSquares
-from mercer.models.risk import RiskEstimator
-from mercer.selection.grid.answers import Answer, grouped, plain_fit, split_rows
-from mercer.selection.grid.margin import MarginWalk, prepared_targets, walk_together, walkable
 from mercer.selection.grid.ridge import RidgeFold, primal_values, ridge_values
-from mercer.solvers import factor
+from mercer.settings import config, get_config
+from mercer.solvers import Rows, factor
+
+# ---- What stands for a fitted model, and plain fits ----
+
+
+class NeedsModel(Exception):
+    """A scorer asks for more than values on the test rows."""
+
+
+class Answer:
+    """What a fitted model would answer on the test rows of a fold.
+
+    Parameters
+    ----------
+    model : estimator
+        Of which kind the fitted one would be.
+    values : ndarray
+        Predictions of a regressor, decision values or shares of the classes of a classifier.
+    classes : ndarray, optional
+        The classes of the training rows.
+    verb : str, default="decision_function"
+        The method of a classifier that returns the values.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        values: np.ndarray,
+        classes: np.ndarray | None = None,
+        verb: str = "decision_function",
+    ):
+        self._model, self._values = model, values
+        if classes is not None:
+            self.classes_ = classes
+            setattr(self, verb, self._given)
+
+    def _given(self, X: Any) -> np.ndarray:
+        return self._values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions, whatever X."""
+        classes = vars(self).get("classes_")
+        return self._values if classes is None else choose_class(self._values, classes)
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self._model)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(self._model, name):
+            raise NeedsModel(name)
+        raise AttributeError(name)
+
+
+def split_rows(model: Any, X: Any, rows: np.ndarray, train: np.ndarray) -> Any:
+    """Return rows of X; of a Gram matrix their columns of the training rows only."""
+    if not get_tags(model).input_tags.pairwise:
+        return _safe_indexing(X, rows)
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    return X[np.ix_(rows, train)]
+
+
+def plain_fit(
+    model: Any, params: dict[str, Any], X: Any, y: Any, weights: Any, near: Any = None
+) -> Any:
+    """Return a fitted clone of a model with other parameters, as ``GridSearchCV`` makes it.
+
+    Parameters
+    ----------
+    model : estimator
+        The model; not changed.
+    params : dict
+        Other parameters of it.
+    X, y, weights : data
+        As for ``fit``; y and weights may be None.
+    near : estimator, optional
+        A model fitted to the same rows with another penalty, whose solution is the start.
+    """
+    copies = {name: clone(value, safe=False) for name, value in params.items()}
+    fresh = clone(model).set_params(**copies)
+    options = {} if weights is None else {"sample_weight": weights}
+    if near is not None:
+        return fresh._fit_from(near, X, y, **options)
+    return fresh.fit(X, **options) if y is None else fresh.fit(X, y, **options)
+
+
+def grouped(values: Sequence[Any]) -> list[tuple[Any, list[int]]]:
+    """Return the different ones of some values, and the positions of each, in the order they come.
+
+    Only those that read alike are compared, since kernels and dicts have no hash.
+
+    Parameters
+    ----------
+    values : sequence
+        Anything that has an ``==``; where that is no answer, values count as different.
+    """
+    groups: list[tuple[Any, list[int]]] = []
+    alike: dict[tuple, list[int]] = {}
+    for i, value in enumerate(values):
+        candidates = alike.setdefault((type(value), repr(value)), [])
+        for g in candidates:
+            if _same(groups[g][0], value):
+                groups[g][1].append(i)
+                break
+        else:
+            candidates.append(len(groups))
+            groups.append((value, [i]))
+    return groups
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except ValueError:  # arrays inside
+        return False
+
+
+def of_kernel(name: str) -> bool:
+    """Whether a parameter is the kernel, or one of its."""
+    return name.partition("__")[0] == "kernel"
+
 
 # ---- All numbers of neighbours from one search on a fold: the most asked for hold all fewer
 # ones.
@@ -62,7 +206,7 @@ def neighbour_answers(
         most = max(counts[j] for j in usable)
         fresh, K = clone(model).set_params(n_neighbors=int(most)), None
         if kernel is not None and fresh._uniform:  # a matrix does not tell distances to new points
-            K = scorer._sliced(model, kernel, {}, k)
+            K = scorer.sliced(model, kernel, {}, k)
         if K is not None:
             fresh.set_params(kernel="precomputed")
             known, new = K[np.ix_(train, train)], K[np.ix_(test, train)]
@@ -87,7 +231,160 @@ def _is_count(value: Any, n: int) -> bool:
     return whole and 1 <= value <= n
 
 
-# ---- scorer paths ----
+# ---- Support vector machines on the test rows of folds, along C from warm starts ----
+
+
+def prepared_targets(model: Any, y: Any, weights: Any) -> Any:
+    """Return what `model` makes of targets and weights alone: its data for points that say nothing.
+
+    Parameters
+    ----------
+    model : estimator
+        With ``_prepare``.
+    y, weights : arrays
+        Of the training rows.
+    """
+    blank = clone(model).set_params(kernel=Linear())
+    return blank._prepare(np.zeros((len(y), 1)), y, weights)
+
+
+def walkable(model: Any, C: Any) -> bool:
+    """Whether a path along C gives the model that a fit gives: C finite, and no limit on steps."""
+    number = isinstance(C, int | float | np.number) and not isinstance(C, bool)
+    unlimited = model.max_iter in (None, -1) and model.max_time is None
+    return number and unlimited and 0 < float(C) < np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class MarginWalk:
+    """One fold of `SVC` or `SVR` on the rows of a Gram matrix of all points.
+
+    Parameters
+    ----------
+    model : SVC or SVR
+        With all parameters but C.
+    data : MarginData
+        All points; weights are zero but for the training rows of the fold.
+    rows : Rows
+        Of their Gram matrix.
+    train, test : ndarray of int
+        Positions; of the training rows those of positive weight, increasing.
+    """
+
+    model: Any
+    data: MarginData
+    rows: Rows
+    train: np.ndarray
+    test: np.ndarray
+
+    @classmethod
+    def of(
+        cls, model: Any, part: MarginData, X: Any, rows: Rows, train: np.ndarray, test: np.ndarray
+    ) -> MarginWalk:
+        """Return the fold whose training rows have the checked targets `part`."""
+        n = rows.n
+        mine = train if part.kept is None else train[part.kept]
+        y, weights = np.zeros(n, dtype=part.y.dtype), np.zeros(n)
+        y[mine], weights[mine] = part.y, part.weights
+        data = MarginData(part.kernel, X, y, weights, None, None, n, part.classes)
+        return cls(model, data, rows, mine, test)
+
+    def largest(self) -> float:
+        """Return the C from which a fit would try whether the margin is hard."""
+        top = float(self.rows.diagonal.max()) * float(self.data.weights[self.train].min())
+        return LARGE / top if top > 0 else np.inf
+
+    def along(
+        self, Cs: Sequence[float], tally: Tally, ended: Callable[[], bool]
+    ) -> Iterator[np.ndarray]:
+        """Yield the values at the test rows for each C, which must not decrease.
+
+        It ends where a problem has no solution, which a fit explains, or when `ended` says so.
+        """
+        last: list[Machine] = []
+        before = 1.0
+        for C in Cs:
+            if ended():
+                return
+            at = clone(self.model).set_params(C=float(C))
+            try:
+                last = self.solve(at, last, float(C) / before)
+            except MercerError:
+                return
+            before = float(C)
+            tally.count(last)
+            yield self.values(last)
+
+    def solve(self, model: Any, last: list[Machine], factor: float) -> list[Machine]:
+        """Return the machines of a model, from those for a C that is `factor` times smaller."""
+        n = len(self.data.y)
+        if not is_classifier(model):
+            start = grown(last[0], factor) if last else None
+            return [model._machine(self.data, self.rows, start)]
+        starts = [spread(grown(m, factor), m.index, n) for m in last]
+        if not starts:
+            starts = [np.zeros(n)] * len(model._tasks(self.data))
+        return fold_machines(model, self.data, self.rows, self.train, starts)
+
+    def values(self, machines: list[Machine]) -> np.ndarray:
+        """Return what ``predict`` or ``decision_function`` returns."""
+        values = values_at(self.rows, machines, self.test)
+        if values.shape[1] == 1:
+            return values[:, 0]
+        classes = len(self.data.classes)  # type: ignore[arg-type]
+        return votes(values, classes) if self.model.multi_class == "ovo" else values
+
+
+def walk_together(
+    walks: Sequence[MarginWalk],
+    Cs: Sequence[Sequence[float]],
+    tally: Tally,
+    late: Callable[[], bool],
+) -> Iterator[Iterable[np.ndarray]]:
+    """Yield the values of each walk along its own C, solved on several threads where that pays.
+
+    Parameters
+    ----------
+    walks : sequence of MarginWalk
+        On the same rows.
+    Cs : sequence of sequence of float
+        The C of each walk, increasing.
+    tally : Tally
+        Counts problems that did not converge.
+    late : callable
+        Whether no other problem may be begun.
+    """
+    threads = min(get_config().threads, len(walks))
+    rows = walks[0].rows
+    if threads < 2 or not rows.whole or rows.n**2 < WORTH_THREADS:
+        for walk, mine in zip(walks, Cs, strict=True):
+            yield walk.along(mine, tally, late)
+        return
+    stop = threading.Event()
+
+    def work(walk: MarginWalk, mine: Sequence[float]) -> tuple[list[np.ndarray], Tally]:
+        counts = Tally()
+        with config(threads=1):
+            ended = lambda: stop.is_set() or late()  # noqa: E731
+            return list(walk.along(mine, counts, ended)), counts
+
+    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+        jobs = [
+            pool.submit(copy_context().run, work, walk, mine)
+            for walk, mine in zip(walks, Cs, strict=True)
+        ]
+        try:
+            found = [job.result() for job in jobs]
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    for values, counts in found:
+        tally.add(counts)
+        yield values
+
+
+# ---- What settings share, by model ----
 
 
 INDEFINITE = 5e-9  # part of the trace below which an eigenvalue is no rounding; half of a fit's
@@ -114,7 +411,7 @@ def shared_answers(
     name, answers = next((way for kinds, *way in WAYS if type(base) in kinds), ("", None))
     if answers is None or (kernel is None and name != "n_neighbors"):
         return
-    for others, members in grouped([_without(name, setting) for setting in settings]):
+    for others, members in grouped([without(name, setting) for setting in settings]):
         model = clone(base).set_params(**others)
         penalties = [settings[i].get(name, getattr(base, name)) for i in members]
         try:
@@ -123,7 +420,8 @@ def shared_answers(
             continue  # the fits say what is wrong, and where
 
 
-def _without(name: str, setting: dict[str, Any]) -> dict[str, Any]:
+def without(name: str, setting: dict[str, Any]) -> dict[str, Any]:
+    """Return settings but for one."""
     return {key: value for key, value in setting.items() if key != name}
 
 
@@ -241,68 +539,3 @@ WAYS: tuple = (
     ((SVC, SVR), "C", _margin),
     ((KernelNeighborsClassifier, KernelNeighborsRegressor), "n_neighbors", neighbour_answers),
 )
-
-
-# ---- Which fits of a fold begin where others ended: regularised risks, from large penalties
-# down.
-
-
-class WarmStarts:
-    """The last solution on each fold, for a fit that differs in a smaller penalty only.
-
-    Parameters
-    ----------
-    base : estimator
-        The model; models without warm starts are fitted in the order of the settings.
-    settings : sequence of dict
-        Its parameters, one dict for each fit on a fold.
-    """
-
-    def __init__(self, base: Any, settings: Sequence[dict[str, Any]]):
-        self.warm = isinstance(base, RiskEstimator)
-        self._group, self._rank = np.arange(len(settings)), np.zeros(len(settings))
-        self._last: dict[tuple[int, int], Any] = {}
-        if self.warm:
-            for g, (_, members) in enumerate(grouped(_warm_without(settings, "alpha"))):
-                self._group[members] = g
-            self._rank = np.array([-_number(s.get("alpha", base.alpha)) for s in settings])
-
-    def order(self, left: np.ndarray, by_fold: bool) -> list[tuple[int, int]]:
-        """Return pairs of setting and fold in the order of the fits.
-
-        Parameters
-        ----------
-        left : ndarray of int of shape (fits, 2)
-            The pairs.
-        by_fold : bool
-            Whether all fits of a fold come together.
-        """
-
-        def key(pair: tuple[int, int]) -> tuple:
-            i, k = pair
-            return (k if by_fold else 0, self._group[i], self._rank[i], i, k)
-
-        return sorted(((int(i), int(k)) for i, k in left), key=key)
-
-    def near(self, i: int, k: int) -> Any:
-        """Return a fitted model to begin with, or None."""
-        return self._last.get((int(self._group[i]), k))
-
-    def keep(self, i: int, k: int, model: Any) -> None:
-        """Note the fitted model of a setting on a fold; those of other groups are done with."""
-        if self.warm:
-            group = int(self._group[i])
-            self._last = {key: held for key, held in self._last.items() if key[0] == group}
-            self._last[group, k] = model
-
-
-def _warm_without(settings: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    return [{key: value for key, value in s.items() if key != name} for s in settings]
-
-
-def _number(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return np.inf
-    return number if number == number else np.inf

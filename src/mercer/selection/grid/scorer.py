@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.metrics import accuracy_score, check_scoring, r2_score
+from sklearn.metrics._scorer import _BaseScorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -17,10 +21,12 @@ from mercer.errors import InvalidInput, MercerError
 from mercer.estimator import (
     KernelEstimator,
     MarginData,
+    accuracy,
     asks_centers,
     check_weights,
     prepare_labels,
     prepare_targets,
+    r_squared,
 )
 from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
@@ -28,14 +34,148 @@ from mercer.models.margin import MarginMachine, Tally
 from mercer.models.neighbors import NeighborsBase
 from mercer.models.risk import RiskEstimator
 from mercer.operators import Gram
-from mercer.selection.grid.answers import Judge, NeedsModel, of_kernel, plain_fit, split_rows
-from mercer.selection.grid.paths import WarmStarts, shared_answers
+from mercer.selection.grid.paths import (
+    Answer,
+    NeedsModel,
+    grouped,
+    of_kernel,
+    plain_fit,
+    shared_answers,
+    split_rows,
+    without,
+)
 from mercer.settings import get_config
 from mercer.solvers import Rows
 
 #: Models that show what a kernel's words come to on some rows, before they are fitted.
 RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine, RiskEstimator)
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
+
+
+class FoldJudge:
+    """Scores models, or the values they would give, as scikit-learn does.
+
+    Parameters
+    ----------
+    model : estimator
+        The kind of model.
+    scoring : str, callable or None
+        As for ``GridSearchCV``; None is the model's own ``score``.
+    owner : str
+        Who asks; messages begin with it.
+    weighted : bool
+        Whether there are sample weights for the scorer, if it takes any.
+    """
+
+    def __init__(self, model: Any, scoring: Any, owner: str, weighted: bool = False):
+        if isinstance(scoring, list | tuple | set | dict):
+            raise InvalidInput(
+                f"{owner}: scoring={scoring!r} names several scores; give one, or use "
+                "sklearn.model_selection.GridSearchCV."
+            )
+        try:
+            self.scorer: Callable = check_scoring(model, scoring=scoring)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{owner}: scoring: {error}") from error
+        own = getattr(type(model), "score", None)
+        self._metric = None
+        if scoring is None:
+            metrics: dict = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
+            metrics[accuracy], metrics[r_squared] = accuracy_score, r2_score
+            self._metric = metrics.get(own)
+        #: Whether values on the test rows may be enough; `Answer` tells if they are not.
+        self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None
+        #: Whether the scorer reads X only through the model.
+        self.by_model = scoring is None or isinstance(self.scorer, _BaseScorer)
+        takes = model.score if scoring is None else getattr(self.scorer, "_score_func", self.scorer)
+        self.weighted = weighted and "sample_weight" in signature(takes).parameters
+        if weighted and not self.weighted:
+            warnings.warn(
+                f"{owner}: scoring={scoring!r} takes no sample_weight, so the weights count in the "
+                "fits and not in the scores.",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def score(self, model: Any, X: Any, y: Any, weights: Any) -> float:
+        """Return the score of a fitted model, rows counted by weights where the scorer can."""
+        options = {"sample_weight": weights} if self.weighted else {}
+        value = self.scorer(model, X, *(() if y is None else (y,)), **options)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"scoring must return a number, got {value!r}.") from None
+
+    def of_values(self, answer: Answer, y: np.ndarray, weights: Any) -> float:
+        """Return the score of values, or raise `NeedsModel`."""
+        X = np.empty((len(y), 0))
+        if self._metric is not None:
+            return float(self._metric(y, answer.predict(X), sample_weight=weights))
+        try:
+            return self.score(answer, X, y, weights)
+        except AttributeError as error:  # a fitted model says what it cannot answer
+            raise NeedsModel(str(error)) from error
+
+
+# ---- Which fits of a fold begin where others ended: regularised risks, from large penalties
+# down.
+
+
+class WarmStarts:
+    """The last solution on each fold, for a fit that differs in a smaller penalty only.
+
+    Parameters
+    ----------
+    base : estimator
+        The model; models without warm starts are fitted in the order of the settings.
+    settings : sequence of dict
+        Its parameters, one dict for each fit on a fold.
+    """
+
+    def __init__(self, base: Any, settings: Sequence[dict[str, Any]]):
+        self.warm = isinstance(base, RiskEstimator)
+        self._group, self._rank = np.arange(len(settings)), np.zeros(len(settings))
+        self._last: dict[tuple[int, int], Any] = {}
+        if self.warm:
+            for g, (_, members) in enumerate(grouped([without("alpha", s) for s in settings])):
+                self._group[members] = g
+            self._rank = np.array([-_number(s.get("alpha", base.alpha)) for s in settings])
+
+    def order(self, left: np.ndarray, by_fold: bool) -> list[tuple[int, int]]:
+        """Return pairs of setting and fold in the order of the fits.
+
+        Parameters
+        ----------
+        left : ndarray of int of shape (fits, 2)
+            The pairs.
+        by_fold : bool
+            Whether all fits of a fold come together.
+        """
+
+        def key(pair: tuple[int, int]) -> tuple:
+            i, k = pair
+            return (k if by_fold else 0, self._group[i], self._rank[i], i, k)
+
+        return sorted(((int(i), int(k)) for i, k in left), key=key)
+
+    def near(self, i: int, k: int) -> Any:
+        """Return a fitted model to begin with, or None."""
+        return self._last.get((int(self._group[i]), k))
+
+    def keep(self, i: int, k: int, model: Any) -> None:
+        """Note the fitted model of a setting on a fold; those of other groups are done with."""
+        if self.warm:
+            group = int(self._group[i])
+            self._last = {key: held for key, held in self._last.items() if key[0] == group}
+            self._last[group, k] = model
+
+
+def _number(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return np.inf
+    return number if number == number else np.inf
 
 
 class FoldScorer:
@@ -99,7 +239,7 @@ class FoldScorer:
                 "numbers of samples."
             )
         self.weights = check_weights(sample_weight, self.n, owner)
-        self.judge = Judge(model, scoring, owner, self.weights is not None)
+        self.judge = FoldJudge(model, scoring, owner, self.weights is not None)
         self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model), owner)
         self.apart = all(_is_apart(train, test, self.n) for train, test in self.folds)
         self.failures: list[tuple[dict, int, Exception]] = []
@@ -166,7 +306,7 @@ class FoldScorer:
         known, held_out = self.of(train), self.of(test)
         if shared is not None:
             try:
-                K = self._sliced(base, shared, setting, k)
+                K = self.sliced(base, shared, setting, k)
                 if K is not None:
                     on_matrix = {**setting, "kernel": "precomputed"}
                     fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known, near)
@@ -244,7 +384,7 @@ class FoldScorer:
             self._rows = kernel, model._rows(data, often=True)
         return self._rows[1]
 
-    def _sliced(
+    def sliced(
         self, base: Any, kernel: Kernel, setting: dict[str, Any], k: int
     ) -> np.ndarray | None:
         """Return the matrix that a fold's fit may take parts of, None for a fit on the points."""

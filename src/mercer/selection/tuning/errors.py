@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from mercer.models import GaussianProcessRegressor
 from mercer.models.margin import FAILS, FOLDS, MarginMachine, stratified_folds
 from mercer.models.neighbors import NeighborsBase
 from mercer.selection.grid import FoldScorer
-from mercer.selection.tuning.what import Axis, Units
+from mercer.selection.tuning.what import Axis, TuneOptions, TunePlan, Units, make_plan
 from mercer.settings import get_config
 
 # ---- The rows that parameters are chosen on: of positive weight, at most so many, of all
@@ -65,6 +65,12 @@ class TuneData:
                 spread = 1.0
         mean = mean if np.isfinite(mean) and mean > 0 else 1.0
         return Units(mean, spread if spread > 0 else 1.0, len(self))
+
+    def plan(self, model: Any, options: TuneOptions, rows: int | None = None) -> TunePlan:
+        """Return what is tuned of a model, which is fitted to so many rows, all by default."""
+        units = self.units if rows is None else replace(self.units, rows=rows)
+        wish, fixed, bounds = options.over, options.fixed, options.bounds
+        return make_plan(model, self.kernel, units, wish, fixed, bounds)
 
     def __len__(self) -> int:
         return self.kernel.domain.size(self.X)
@@ -167,7 +173,7 @@ def choose_rows(labels: np.ndarray | None, n: int, most: int, rng: Any) -> np.nd
 WRONG = "share of held-out rows that are wrong"
 
 
-class Counted:
+class CountedErrors:
     """What both share: a time limit, the failures, and a count of fits that did not converge.
 
     Settings with which a model cannot be fitted, or for which no time is left, have the error NaN.
@@ -214,7 +220,7 @@ class Counted:
             )
 
 
-class HeldOut(Counted):
+class HeldOut(CountedErrors):
     """Mean error over folds: one Gram matrix for each kernel, folds as slices of it.
 
     Parameters
@@ -255,7 +261,7 @@ class HeldOut(Counted):
         return np.round(self.top - means, 12) if self.top else -means
 
 
-class LeftOut(Counted):
+class LeftOut(CountedErrors):
     """The error with each row left out in turn, by the ``loo()`` of the model.
 
     Parameters

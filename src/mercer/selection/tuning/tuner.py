@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.estimator import FitData, TakesKernel, asks_centers, refuse_unread
+from mercer.estimator import TakesKernel, asks_centers, refuse_unread
 from mercer.models import (
     SVC,
     SVR,
@@ -23,181 +22,29 @@ from mercer.models import (
     TableClassifier,
     TableRegressor,
 )
-from mercer.models.margin import FOLDS
-from mercer.selection.tuning.compass import CompassSearch
-from mercer.selection.tuning.errors import (
-    HeldOut,
-    LeftOut,
-    TuneData,
-    check_weighted,
-    fold_list,
-    rows_that_fit,
-    tune_data,
-    warn_of_failures,
-)
-from mercer.selection.tuning.margin import FoldSearch
-from mercer.selection.tuning.process import PROCESSES, as_plain_model, tune_process
-from mercer.selection.tuning.ridge import EvidenceSearch, LooSearch, as_columns, theta_of_ridge
-from mercer.selection.tuning.what import (
-    Plan,
-    TuneResult,
-    check_names,
-    make_plan,
-    read_over,
-    split_choices,
+from mercer.selection.tuning.compass import tune_by_compass
+from mercer.selection.tuning.errors import check_weighted, warn_of_failures
+from mercer.selection.tuning.gradient import PROCESSES, tune_process, tune_ridge
+from mercer.selection.tuning.margin import tune_margin
+from mercer.selection.tuning.what import TuneOptions, TuneResult, read_over, split_choices
+
+#: Models that have searches of their own, by criterion, that of most use first; a compass search
+#: by held-out folds or ``loo()`` does for all else.
+SEARCHES: tuple[tuple[tuple, dict[str, Callable[..., TuneResult]]], ...] = (
+    ((KernelRidge, KernelRidgeClassifier), {"loo": tune_ridge, "evidence": tune_ridge}),
+    (PROCESSES, {"evidence": tune_process}),
+    ((SVC, SVR), {"cv": tune_margin}),
 )
 
-# ---- Which search tunes a model by a criterion: a gradient, paths along C, or a compass ----
+
+def _searches(model: Any) -> dict[str, Callable[..., TuneResult]]:
+    return next((own for kinds, own in SEARCHES if isinstance(model, kinds)), {})
 
 
-#: Models whose leave-one-out error and evidence have exact gradients.
-SMOOTH = (KernelRidge, KernelRidgeClassifier)
-
-
-def tune_one(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
+def _tune_one(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
     """Tune a model by the search that suits it and the criterion; the model is not fitted yet."""
-    criterion, wish = options["criterion"], options["over"]
-    if isinstance(model, PROCESSES):
-        if criterion == "evidence":
-            return tune_process(model, X, y, sample_weight, options)
-        model = as_plain_model(model, y)
-    if isinstance(model, SMOOTH) and criterion != "cv":
-        return _tune_ridge(model, X, y, sample_weight, options)
-    usual = options["scoring"] is None and type(options["cv"]) is int and options["cv"] == FOLDS
-    if not (isinstance(model, SVC | SVR) and criterion == "cv" and usual):
-        return _tune_compass(model, X, y, sample_weight, options)
-    if wish is None:
-        return _tune_folds(model, X, y, sample_weight, options)
-    seed = copy.deepcopy(options["random_state"])
-    data = tune_data(model, X, y, sample_weight, options["max_points"], seed)
-    plan = _plan(model, data, options)
-    if any(axis.name != "C" or axis.kind == "choice" for axis in plan.axes):
-        return _tune_compass(model, X, y, sample_weight, options)
-    options = {**options, "fixed": plan.fixed, "bounds": plan.bounds}
-    return _tune_folds(model, X, y, sample_weight, options)
-
-
-def _plan(model: Any, data: TuneData, options: dict, rows: int | None = None) -> Plan:
-    units = data.units if rows is None else replace(data.units, rows=rows)
-    wish, fixed, bounds = options["over"], options["fixed"], options["bounds"]
-    return make_plan(model, data.kernel, units, wish, fixed, bounds)
-
-
-def _tune_ridge(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
-    """Tune a ridge model by the gradient of its leave-one-out error, or of its evidence."""
-    fresh = clone(model)
-    data = fresh._prepare(X, y, sample_weight)
-    offset, fixed, bounds = bool(fresh.fit_intercept), options["fixed"], options["bounds"]
-    if options["over"] is not None:
-        whole = TuneData(data.kernel, data.X, data.T, data.weights, False, len(data.T))
-        plan = _plan(model, whole, options)
-        odd = [axis.name for axis in plan.axes if axis.name != "alpha"]
-        if odd:
-            raise InvalidInput(
-                f"tune: {odd[0]!r} has no gradient; give over a list of choices for it, or use "
-                "criterion='cv'."
-            )
-        fixed, bounds = plan.fixed, plan.bounds
-    likely = options["criterion"] == "evidence"
-    kind = EvidenceSearch if likely else LooSearch
-    limit, rng = options["max_time"], options["random_state"]
-    most = rows_that_fit(data.kernel, data.X, options["max_points"])
-    search = kind(data, offset, most, limit, rng)
-    search.restrict(fixed, bounds, model.alpha)
-    converged, message = search.run(options["max_iter"])
-    kernel, alpha, score = search.best
-    table = [{**row, "error": search.in_units(row["error"])} for row in search.table]
-    tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
-    params, weighted = {"alpha": alpha, **_kernel_params(kernel)}, data.weights is not None
-    used, given = len(search.T), np.count_nonzero(data.weights) if weighted else len(data.T)
-    message += _part(used, int(given))
-    criterion = "minus log evidence" if likely else TuneResult.criterion
-    score = search.in_units(score)
-    return TuneResult(tuned, score, params, table, converged, message, criterion, used)
-
-
-def _tune_folds(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
-    search = FoldSearch(model, X, y, sample_weight, options)
-    converged, message = search.run()
-    search.tally.warn(type(model).__name__, "in the folds of tune", "its errors are approximate")
-    best = search.best
-    tuned = clone(model).set_params(kernel=best.kernel, C=best.C)
-    params = {"C": best.C, **_kernel_params(best.kernel)}
-    criterion = "held-out mean squared error"
-    if search.classifier:
-        criterion = "share of held-out rows that are wrong"
-    used = len(search.data.y)
-    message += _part(used, search.given)
-    return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
-
-
-def _tune_compass(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
-    """Tune a model by a compass search of its errors on folds, or with each row left out."""
-    began, limit, rng = time.monotonic(), options["max_time"], options["random_state"]
-    data = tune_data(model, X, y, sample_weight, options["max_points"], rng)
-    errors: Any
-    if options["criterion"] == "loo":
-        errors, plan = LeftOut(model, data), _plan(model, data, options)
-        errors.check(plan.axes)
-    else:
-        folds = fold_list(data, options["cv"], rng)
-        plan = _plan(model, data, options, rows=1 + min(len(train) for train, _ in folds))
-        errors = HeldOut(model, data, folds, options["scoring"])
-    if plan.empty and not options["fixed"]:
-        raise InvalidInput(
-            f"tune: there is nothing to tune: {data.kernel!r} has no parameters to tune, and "
-            f"{type(model).__name__} has no penalty; give over a dict of names to choices."
-        )
-    guess = None
-    if np.count_nonzero(plan.box[:, 0] < plan.box[:, 1]) > 1:
-        guess = _of_ridge(data, plan, limit, options["max_iter"])
-    left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-    search = CompassSearch(errors, data.kernel, plan, options["max_iter"], left, guess)
-    errors.deadline = search.deadline
-    converged, message = search.run()
-    errors.warn(type(model).__name__)
-    best = search.best
-    warn_of_failures(search.lost())
-    tuned = clone(model).set_params(kernel=best.kernel, **best.settings)
-    inner = {f"kernel__{name}": value for name, value in best.inner.items()}
-    params = {**best.settings, **inner, **_kernel_params(best.kernel)}
-    message += _part(len(data), data.given)
-    criterion, used = errors.criterion, len(data)
-    return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
-
-
-def _of_ridge(data: TuneData, plan: Plan, limit: float | None, max_iter: int) -> Any:
-    """Return the θ that a ridge model would be tuned to, where y is numbers or classes."""
-    try:
-        if data.classifier:
-            classes, labels = np.unique(np.asarray(data.y), return_inverse=True)
-            T = as_columns(labels.ravel(), len(classes))
-        else:
-            T = np.asarray(data.y, dtype=float).reshape(len(data), -1)
-    except (TypeError, ValueError):
-        return None
-    if not np.isfinite(T).all():
-        return None
-    ridge = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
-    return theta_of_ridge(ridge, plan.box, None if limit is None else 0.5 * limit, max_iter)
-
-
-def _part(used: int, given: int) -> str:
-    """Say on how many rows the parameters were chosen, where these are not all."""
-    return f"; chosen on {used} of {given} rows" if used < given else ""
-
-
-def _kernel_params(kernel: Any) -> dict[str, Any]:
-    """Return what was tuned of a kernel, as ``set_params`` of the model takes it."""
-    held = kernel.get_params()
-    names = dict.fromkeys(name.partition("[")[0] for name in kernel.theta_names)
-    return {f"kernel__{name}": held[name] for name in names}
-
-
-# ---- tune model ----
-
-
-CRITERIA = ("loo", "evidence", "cv")
+    search = _searches(model).get(options.criterion, tune_by_compass)
+    return search(model, X, y, sample_weight, options)
 
 
 def tune(
@@ -315,23 +162,13 @@ def tune(
     (['alpha', 'kernel__length_scale'], 'minus log evidence')
     """
     refuse_unread(X, "tune", fits=False)
-    options: dict[str, Any] = {
-        "over": read_over(over),
-        "criterion": criterion,
-        "cv": cv,
-        "scoring": scoring,
-        "max_iter": max_iter,
-        "max_points": max_points,
-        "max_time": max_time,
-        "fixed": fixed,
-        "bounds": bounds,
-        "random_state": random_state,
-    }
+    how = (criterion, cv, scoring, max_iter, max_points, max_time, fixed, bounds, random_state)
+    options = TuneOptions(read_over(over), *how)
     if isinstance(model, TableRegressor | TableClassifier):
         return _tune_table(model, X, y, sample_weight, options)
     _check_model(model)
     check_weighted(model, sample_weight)
-    result = _tune_each(model, X, y, sample_weight, _checked(options))
+    result = _tune_each(model, X, y, sample_weight, options.checked())
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     result.model.fit(X, y, **weights)
     return result
@@ -354,33 +191,32 @@ def _check_model(model: Any) -> None:
     )
 
 
-def _criterion(model: Any, options: dict) -> str:
+def _criterion(model: Any, options: TuneOptions) -> str:
     """Return the criterion asked for, or the usual one, if the model has it."""
-    asked, scored = options["criterion"], options["scoring"] is not None
+    asked, scored, own = options.criterion, options.scoring is not None, _searches(model)
     has = ["cv"]
-    choices = set(options["over"]) if isinstance(options["over"], Mapping) else set()
+    choices = set(options.over or ())
     whole = not asks_centers(model) and not choices & {"solver", "n_centers", "centers"}
     if whole and hasattr(model, "loo") and (is_classifier(model) or is_regressor(model)):
         has.insert(0, "loo")
-    if whole and isinstance(model, (*SMOOTH, *PROCESSES)):
+    if whole and "evidence" in own:
         has.insert(1, "evidence")
-    if asked is None and not scored and isinstance(model, PROCESSES):
-        usual = isinstance(options["cv"], int) and options["cv"] == FOLDS
-        asked = "evidence" if usual else "cv"
     if asked is None and not scored:
-        exact = isinstance(model, SMOOTH) or "n_neighbors" in model.get_params()
-        asked = "loo" if "loo" in has and exact else "cv"
+        asked = next(iter(own), "loo" if "n_neighbors" in model.get_params() else "cv")
+        if asked == "evidence" and not options.usual_folds:
+            asked = "cv"
+        if asked == "loo" and "loo" not in has:
+            asked = "cv"
     asked = asked or "cv"
-    if asked not in CRITERIA or asked not in has:
+    if asked not in has:
         raise InvalidInput(
             f"tune: criterion={asked!r}; {type(model).__name__} has "
             f"{' and '.join(map(repr, has))}. Exact leave-one-out is that of ridge models and "
             "neighbours, evidence that of ridge models and Gaussian processes; fits with centres "
             "have neither."
         )
-    folds = options["cv"]
-    if asked != "cv" and (scored or not (isinstance(folds, int) and folds == FOLDS)):
-        given = f"scoring={options['scoring']!r}" if scored else f"cv={folds!r}"
+    if asked != "cv" and (scored or not options.usual_folds):
+        given = f"scoring={options.scoring!r}" if scored else f"cv={options.cv!r}"
         raise InvalidInput(
             f"tune: {given} is for held-out folds, and the criterion is {asked!r}; give "
             "criterion='cv', or leave it out."
@@ -388,34 +224,36 @@ def _criterion(model: Any, options: dict) -> str:
     return asked
 
 
-def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
+def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
     """Tune the models that lists of choices make one after another, and take the best."""
     criterion = _criterion(model, options)
-    options = {**options, "criterion": criterion}
-    if options["over"] is None:
-        return tune_one(model, X, y, sample_weight, options)
-    smooth = isinstance(model, SMOOTH) and criterion != "cv"
-    smooth = smooth or (isinstance(model, PROCESSES) and criterion == "evidence")
-    cases, options["over"] = split_choices(model, options["over"], smooth)
+    options = replace(options, criterion=criterion)
+    if options.over is None:
+        return _tune_one(model, X, y, sample_weight, options)
+    smooth = criterion != "cv" and criterion in _searches(model)
+    cases, rest = split_choices(model, options.over, smooth)
+    options = replace(options, over=rest)
     if cases == [{}]:
-        return tune_one(model, X, y, sample_weight, options)
+        return _tune_one(model, X, y, sample_weight, options)
     chosen = [name for name in cases[0] if name != "kernel"]
-    options["fixed"] = [*options["fixed"], *chosen]  # "kernel" in over would tune them again
+    # "kernel" in over would tune them again
+    options = replace(options, fixed=[*options.fixed, *chosen])
     results: list[TuneResult] = []
     failures: list[tuple[dict[str, Any], Exception]] = []
     began = time.monotonic()
     for case in cases:
-        spent, limit = time.monotonic() - began, options["max_time"]
+        spent, limit = time.monotonic() - began, options.max_time
         if results and limit is not None and spent > limit:
             late = "stopped by max_time"
             results[0] = replace(results[0], converged=False, message=late)
             break
-        here = {**options, "random_state": copy.deepcopy(options["random_state"])}
-        here["max_time"] = None if limit is None else max(0.0, limit - spent)
+        left = None if limit is None else max(0.0, limit - spent)
+        seed = copy.deepcopy(options.random_state)
+        here = replace(options, random_state=seed, max_time=left)
         case = {name: clone(value, safe=False) for name, value in case.items()}
         copies = {name: clone(value, safe=False) for name, value in case.items()}
         try:
-            result = tune_one(clone(model).set_params(**copies), X, y, sample_weight, here)
+            result = _tune_one(clone(model).set_params(**copies), X, y, sample_weight, here)
         except MemoryBudgetExceeded:
             raise
         except MercerError as error:
@@ -444,34 +282,12 @@ def _best_of(results: list[TuneResult]) -> TuneResult:
     return replace(best, table=table, converged=not stopped, message=message)
 
 
-def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options in canonical form, or refuse them."""
-    for name, low in (("max_points", 3), ("max_iter", 0)):
-        value = options[name]
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < low:
-            raise InvalidInput(f"tune: {name}={value!r}; give a whole number of {low} or more.")
-    seconds, fixed = options["max_time"], options["fixed"]
-    if seconds is not None and not (isinstance(seconds, int | float | np.number) and seconds >= 0):
-        raise InvalidInput(f"tune: max_time={seconds!r}; give seconds, or None for no limit.")
-    try:
-        rng = check_random_state(options["random_state"])
-    except ValueError as error:
-        raise InvalidInput(f"tune: random_state: {error}") from None
-    names = [fixed] if isinstance(fixed, str) else list(fixed or ())
-    limits, cv = dict(options["bounds"] or {}), options["cv"]
-    check_names(options["over"], names, limits)
-    if isinstance(cv, Iterator):  # it is read once for each kernel of a list
-        cv = list(cv)
-    return {**options, "random_state": rng, "fixed": names, "bounds": limits, "cv": cv}
-
-
-def _tune_table(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
+def _tune_table(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
     """Tune the kernel model that a table model has inside, then fit the table model with it."""
     inside = model._inside(X, y, sample_weight)
-    scored = options["scoring"] is not None
+    scored = options.scoring is not None
     target = inside.target * inside.scale if scored and inside.scale != 1.0 else inside.target
-    result = tune(inside.model, inside.Z, target, inside.weights, **options)
+    result = tune(inside.model, inside.Z, target, inside.weights, **vars(options))
     penalty = {name: result.params[name] for name in ("alpha", "C") if name in result.params}
     tuned = clone(model).set_params(kernel=result.model.kernel_, **penalty)
     tuned.fit(X, y, sample_weight=sample_weight)

@@ -7,17 +7,62 @@ whole number or a list of choices, is an `Axis`: the values to try first, and th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from mercer.checks import bare_name, check_bounds, entries
 from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import as_kernel
+from mercer.models.margin import FOLDS
 
 # ---- What the user asks to tune: names and ranges as given, contradictions, lists of choices ----
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """The arguments of `tune` that say how, by the names that they have there."""
+
+    over: dict[str, Any] | None
+    criterion: Any
+    cv: Any
+    scoring: Any
+    max_iter: int
+    max_points: int
+    max_time: float | None
+    fixed: Any
+    bounds: Any
+    random_state: Any
+
+    @property
+    def usual_folds(self) -> bool:
+        """Whether `cv` is what it is by default."""
+        return isinstance(self.cv, int) and self.cv == FOLDS
+
+    def checked(self) -> TuneOptions:
+        """Return the options in canonical form, or refuse them."""
+        for name, low in (("max_points", 3), ("max_iter", 0)):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < low:
+                raise InvalidInput(f"tune: {name}={value!r}; give a whole number of {low} or more.")
+        seconds, fixed, cv = self.max_time, self.fixed, self.cv
+        number = isinstance(seconds, int | float | np.number)
+        if seconds is not None and not (number and seconds >= 0):
+            raise InvalidInput(f"tune: max_time={seconds!r}; give seconds, or None for no limit.")
+        try:
+            rng = check_random_state(self.random_state)
+        except ValueError as error:
+            raise InvalidInput(f"tune: random_state: {error}") from None
+        names = [fixed] if isinstance(fixed, str) else list(fixed or ())
+        limits = dict(self.bounds or {})
+        check_names(self.over, names, limits)
+        if isinstance(cv, Iterator):  # it is read once for each kernel of a list
+            cv = list(cv)
+        return replace(self, random_state=rng, fixed=names, bounds=limits, cv=cv)
 
 
 def read_over(over: Any) -> dict[str, Any] | None:
@@ -133,6 +178,7 @@ def _whole_numbers(name: str, range_: Any, value: int) -> list[int]:
 
 # Three orders of magnitude around the start, for a kernel parameter.
 REACH = np.log(1e3)
+STARTS = (1.0, 1 / 3, 3.0)  # factors of all length scales
 
 
 class TimeIsUp(Exception):
@@ -148,37 +194,30 @@ def search_box(kernel: Any) -> np.ndarray:
 
 
 def with_limits(
-    box: np.ndarray,
-    kernel: Any,
-    fixed: Sequence[str],
-    bounds: Mapping[str, Any],
-    others: Sequence[str] = (),
+    box: np.ndarray, kernel: Any, fixed: Sequence[str], bounds: Mapping[str, Any], penalty: str
 ) -> np.ndarray:
-    """Return the box narrowed to what the user fixed or bounded; `others` are legal names too."""
+    """Return the box narrowed to what the user fixed or bounded, the penalty left out of it."""
     box, names = box.copy(), kernel.theta_names
-    for name, limits in bounds.items():
-        box[_entries(name, names, others)] = np.log(check_bounds(name, limits))
-    for name in fixed:
-        entries = _entries(name, names, others)
-        box[entries] = kernel.theta[entries][:, None]
+    for name in [*bounds, *fixed]:
+        if name == penalty:
+            continue
+        at = entries(name, names)
+        span = kernel.theta[at][:, None]
+        if name not in fixed:
+            span = np.log(check_bounds(name, bounds[name]))
+        if not at and name != "kernel":
+            legal = ", ".join(map(repr, [*names, penalty]))
+            raise InvalidInput(
+                f"tune: no parameter {name!r} to tune; there are: {legal}. Those of the kernel may "
+                "also be written with kernel__ in front."
+            )
+        box[at] = span
     return box
 
 
 def is_scale(kernel: Any) -> np.ndarray:
     """Return 1 for the entries of θ that are length scales, 0 for others."""
     return np.array(["length_scale" in name for name in kernel.theta_names], float)
-
-
-def _entries(name: str, names: list[str], others: Sequence[str]) -> list[int]:
-    """Return the positions of a parameter, or refuse it."""
-    found = entries(name, names)
-    if not found and name != "kernel":
-        legal = ", ".join(map(repr, [*names, *others])) or "none"
-        raise InvalidInput(
-            f"tune: no parameter {name!r} to tune; there are: {legal}. Those of the kernel may "
-            "also be written with kernel__ in front."
-        )
-    return found
 
 
 # ---- tune over ----
@@ -230,7 +269,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TunePlan:
     """A box of θ, the axes of settings, and what a search with limits of its own must hold."""
 
     box: np.ndarray
@@ -260,7 +299,7 @@ def make_plan(
     wish: dict[str, Any] | None,
     fixed: Sequence[str] = (),
     bounds: Mapping[str, Any] | None = None,
-) -> Plan:
+) -> TunePlan:
     """Return what is tuned of a model with a resolved kernel, or refuse a name.
 
     Parameters
@@ -321,7 +360,7 @@ def make_plan(
     left = [n for n, (low, high) in zip(names, box, strict=True) if low == high]
     left += [n for n in PENALTIES if n in held and n not in axes]
     spans.update({n: tuple(np.exp(b)) for n, b in zip(names, box, strict=True) if n not in left})
-    return Plan(box, tuple(axes.values()), left, spans)
+    return TunePlan(box, tuple(axes.values()), left, spans)
 
 
 def _settings(model: Any) -> list[str]:
@@ -420,6 +459,18 @@ def _in_units_of_y(model: Any) -> bool:
 
 
 # ---- TuneResult: what tuning found, and on what evidence ----
+
+
+def kernel_params(kernel: Any) -> dict[str, Any]:
+    """Return what was tuned of a kernel, as ``set_params`` of the model takes it."""
+    held = kernel.get_params()
+    names = dict.fromkeys(name.partition("[")[0] for name in kernel.theta_names)
+    return {f"kernel__{name}": held[name] for name in names}
+
+
+def part_of(used: int, given: int) -> str:
+    """Say on how many rows the parameters were chosen, where these are not all."""
+    return f"; chosen on {used} of {given} rows" if used < given else ""
 
 
 @dataclass(frozen=True, repr=False)

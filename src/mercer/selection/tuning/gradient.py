@@ -1,22 +1,39 @@
-"""Ridge parameters of least leave-one-out error: the exact error and gradient, by L-BFGS-B."""
+"""Tuning by gradients: leave-one-out error and evidence of ridge models, evidence of processes."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.base import clone
 
-from mercer.checks import at_theta, check_bounds
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.checks import at_theta, bare_name, check_bounds, entries
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
 from mercer.estimator import FitData, take_rows
+from mercer.models import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    SparseGaussianProcessRegressor,
+)
+from mercer.models.gp import START
 from mercer.models.ridge import DualSpectrum, LeastSquares
-from mercer.selection.tuning.what import TimeIsUp, is_scale, search_box, with_limits
+from mercer.selection.tuning.errors import TuneData, rows_that_fit, tune_data
+from mercer.selection.tuning.what import (
+    STARTS,
+    TimeIsUp,
+    TuneOptions,
+    TuneResult,
+    is_scale,
+    kernel_params,
+    part_of,
+    search_box,
+    with_limits,
+)
 from mercer.solvers import DenseEigen, Eigen
-
-STARTS = (1.0, 1 / 3, 3.0)
 
 
 class LooSearch:
@@ -54,9 +71,7 @@ class LooSearch:
             self.limits = check_bounds("alpha", bounds["alpha"])
         if "alpha" in fixed:
             self.limits = _held(alpha)
-        fixed = [name for name in fixed if name != "alpha"]
-        bounds = {name: b for name, b in bounds.items() if name != "alpha"}
-        self.box = with_limits(self.box, self.kernel, fixed, bounds, ["alpha"])
+        self.box = with_limits(self.box, self.kernel, fixed, bounds, "alpha")
 
     def alphas(self) -> np.ndarray | None:
         """Return the penalties to try at a start; None for the usual ones."""
@@ -205,31 +220,28 @@ class LooSearch:
         return self.best[2] < before * (1 - 1e-4)
 
 
-def as_columns(y: np.ndarray, classes: int | None) -> np.ndarray:
-    """Return targets as columns for least squares: ±1 for each class, for two classes one column.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Numbers, or the classes numbered from 0.
-    classes : int or None
-        How many classes there are; None for numbers.
-    """
-    if classes is None:
-        return y[:, None]
-    T = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
-    return T[:, 1:] if classes == 2 else T
-
-
 def theta_of_ridge(
-    data: FitData, box: np.ndarray, max_time: float | None, max_iter: int
+    data: TuneData, box: np.ndarray, max_time: float | None, max_iter: int
 ) -> np.ndarray | None:
     """Return the θ in a box that a ridge model would be tuned to: a gradient finds many scales.
 
-    None where a ridge model cannot be fitted, or needs more memory than there may be.
+    None where y is neither numbers nor classes, or a ridge model cannot be fitted, or needs more
+    memory than there may be.
     """
     try:
-        search = LooSearch(data, True, len(data.T), max_time, None)
+        if data.classifier:
+            classes, labels = np.unique(np.asarray(data.y), return_inverse=True)
+            T = np.where(labels.reshape(-1, 1) == np.arange(len(classes)), 1.0, -1.0)
+            T = T[:, 1:] if len(classes) == 2 else T  # for two classes one column
+        else:
+            T = np.asarray(data.y, dtype=float).reshape(len(data), -1)
+    except (TypeError, ValueError):
+        return None
+    if not np.isfinite(T).all():
+        return None
+    columns = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
+    try:
+        search = LooSearch(columns, True, len(T), max_time, None)
         search.box = box
         search.run(max_iter)
     except MercerError:
@@ -366,3 +378,153 @@ class EvidenceSearch(LooSearch):
 
     def _gained(self, before: float) -> bool:
         return self._level(self.best[2])[0] < self._level(before)[0] - 1e-4
+
+
+# ---- Ridge models and Gaussian processes in `tune` ----
+
+
+def tune_ridge(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
+    """Tune a ridge model by the gradient of its leave-one-out error, or of its evidence."""
+    fresh = clone(model)
+    data = fresh._prepare(X, y, sample_weight)
+    offset, fixed, bounds = bool(fresh.fit_intercept), options.fixed, options.bounds
+    if options.over is not None:
+        whole = TuneData(data.kernel, data.X, data.T, data.weights, False, len(data.T))
+        plan = whole.plan(model, options)
+        odd = [axis.name for axis in plan.axes if axis.name != "alpha"]
+        if odd:
+            raise InvalidInput(
+                f"tune: {odd[0]!r} has no gradient; give over a list of choices for it, or use "
+                "criterion='cv'."
+            )
+        fixed, bounds = plan.fixed, plan.bounds
+    likely = options.criterion == "evidence"
+    kind = EvidenceSearch if likely else LooSearch
+    limit, rng = options.max_time, options.random_state
+    most = rows_that_fit(data.kernel, data.X, options.max_points)
+    search = kind(data, offset, most, limit, rng)
+    search.restrict(fixed, bounds, model.alpha)
+    converged, message = search.run(options.max_iter)
+    kernel, alpha, score = search.best
+    table = [{**row, "error": search.in_units(row["error"])} for row in search.table]
+    tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
+    params, weighted = {"alpha": alpha, **kernel_params(kernel)}, data.weights is not None
+    used, given = len(search.T), np.count_nonzero(data.weights) if weighted else len(data.T)
+    message += part_of(used, int(given))
+    criterion = "minus log evidence" if likely else TuneResult.criterion
+    score = search.in_units(score)
+    return TuneResult(tuned, score, params, table, converged, message, criterion, used)
+
+
+#: Models that have an evidence and a search of their own.
+PROCESSES = (GaussianProcessRegressor, GaussianProcessClassifier, SparseGaussianProcessRegressor)
+
+
+def tune_process(
+    model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions
+) -> TuneResult:
+    """Tune a Gaussian process by the search of its own fit; the model is not fitted yet."""
+    if options.max_time is not None:
+        raise InvalidInput(
+            f"tune: max_time={options.max_time!r}; the evidence of {type(model).__name__} has "
+            "no limit of time. Give max_iter or max_points, or use criterion='cv'."
+        )
+    data = tune_data(model, X, y, sample_weight, options.max_points, options.random_state)
+    searching = clone(model).set_params(optimizer="lbfgs", max_iter=max(1, options.max_iter))
+    searching.set_params(**_restrictions(model, data, options))
+    if data.rows is None:
+        points, targets, weights = X, y, sample_weight
+    else:
+        points, targets, weights = data.X, data.y, data.weights
+        if _has_vector(model):
+            searching.set_params(noise=np.asarray(model.noise)[data.rows])
+    given = {} if weights is None else {"sample_weight": weights}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # the result says it
+        searching.fit(points, targets, **given)
+    return _process_result(model, searching, data)
+
+
+def _restrictions(model: Any, data: TuneData, options: TuneOptions) -> dict[str, Any]:
+    """Return what the search holds and where it looks, from the model and from `tune`."""
+    wish, fixed, bounds = options.over, list(options.fixed), dict(options.bounds)
+    own = [model.fixed] if isinstance(model.fixed, str) else list(model.fixed or ())
+    names = data.kernel.theta_names
+    if "noise" in fixed and isinstance(model.noise, str):
+        raise InvalidInput(
+            f"tune: fixed holds 'noise', which is {model.noise!r}; give {type(model).__name__} the "
+            "variance of the noise as a number."
+        )
+    plan = data.plan(model, options)
+    ranges = {name: span for name, span in (wish or {}).items() if isinstance(span, tuple)}
+    held = {*fixed, *own}
+    if wish is not None:  # all else stays as it is; a noise to be fitted is fitted
+        held = {f"kernel__{n}" if n in names else n for n in plan.fixed}
+        if isinstance(getattr(model, "noise", None), str):
+            held.discard("noise")
+    legal = {"kernel", "noise"} if "noise" in model.get_params() else {"kernel"}
+    held = {n for n in held if n in legal or entries(n, names)}
+    limits = {**dict(model.bounds or {}), **bounds, **ranges}
+    bare = {bare_name(n) for n in held}
+    inside = {n: pair for n, pair in limits.items() if bare_name(n) not in bare}
+    return {"fixed": tuple(sorted(held)), "bounds": inside or None}
+
+
+def _process_result(model: Any, found: Any, data: TuneData) -> TuneResult:
+    search, kernel = found.search_, found.kernel_
+    changes: dict[str, Any] = {"kernel": kernel, "optimizer": None}
+    params: dict[str, Any] = {}
+    if "noise" in found.get_params() and not _has_vector(model):
+        changes["noise"] = params["noise"] = found.noise_
+    if isinstance(getattr(model, "inducing", None), str) and model.inducing == "optimize":
+        changes["inducing"] = found.inducing_points_
+    tuned = clone(model).set_params(**changes)
+    params |= kernel_params(kernel)
+    criterion, score = "minus log evidence", -float(found.log_marginal_likelihood_value_)
+    if search is None:
+        table = [{**_flat(params), "error": score}]
+        message, converged = "one evaluation: nothing was left to choose", True
+    else:
+        names = found.theta_names_
+        table = [
+            {
+                **dict(zip(names, map(float, np.exp(row[:-1])), strict=True)),
+                "error": -float(row[-1]),
+            }
+            for row in search.tried
+        ]
+        message, converged = search.message, search.converged
+        if model.priors:
+            criterion, score = "minus log evidence and log priors", -float(search.value)
+    message += part_of(len(data), data.given)
+    return TuneResult(tuned, score, params, table, converged, message, criterion, len(data))
+
+
+def as_plain_model(model: Any, y: Any) -> Any:
+    """Return a process that keeps its parameters in a fit, so that folds can compare them.
+
+    Its noise becomes a number, which is then a parameter like a penalty. Other models stay.
+    """
+    if not isinstance(model, PROCESSES):
+        return model
+    held = clone(model).set_params(optimizer=None)
+    if "noise" not in held.get_params():
+        return held
+    if _has_vector(model):
+        raise InvalidInput(
+            f"tune: {type(model).__name__} with a noise for each row is tuned by "
+            "criterion='evidence'; for folds give one noise, and the rows weights."
+        )
+    if isinstance(held.noise, str):
+        spread = float(np.var(np.asarray(y, dtype=float), axis=0).mean())
+        held.set_params(noise=START * spread if 0 < spread < np.inf else START)
+    return held
+
+
+def _flat(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters by the names that the rows of a table have."""
+    return {name.removeprefix("kernel__"): value for name, value in params.items()}
+
+
+def _has_vector(model: Any) -> bool:
+    return np.ndim(getattr(model, "noise", 0.0)) > 0
