@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import MarginData, accuracy, choose_class, prepare_labels
-from mercer.models.margin.base import MarginMachine
+from mercer.estimator import KernelEstimator, MarginData, accuracy, choose_class, prepare_labels
 from mercer.models.margin.left_out import loo_values
-from mercer.models.margin.probabilities import ProbabilityMixin, fit_probabilities
-from mercer.models.margin.problems import (
-    Machine,
-    Task,
-    binary_tasks,
-    n_tasks,
-    pair_columns,
-    pair_layout,
-    votes,
+from mercer.models.margin.machines import (
+    LEARNED,
+    check_state,
+    function_of,
+    has_pairs,
+    n_problems,
+    solver_of,
+    store,
+    values,
+    weights_of_columns,
 )
-from mercer.solvers import Rows
+from mercer.models.margin.probabilities import (
+    check_sigmoids,
+    fit_probabilities,
+    log_probabilities,
+    offered,
+    probabilities,
+)
+from mercer.models.margin.problems import Machine, Task, binary_tasks, gram_rows, votes
+from mercer.solvers import Rows, Solution
 
-BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
 
-
-class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
+class MarginClassifier(ClassifierMixin, KernelEstimator):
     """Base of `SVC` and `NuSVC`."""
 
     _learned = (
-        *MarginMachine._learned,
+        *LEARNED,
         "classes_",
         "n_support_",
         "margin_",
@@ -45,12 +49,22 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         "weights_fit_",
     )
 
+    fit_intercept: bool
     class_weight: Any
     multi_class: str
+    probability: bool
+    support_: np.ndarray
+    support_kind_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: np.ndarray
+    solution_: Solution
     classes_: np.ndarray
     n_support_: np.ndarray
 
     score = accuracy
+    function_ = property(function_of)
+    coef_ = property(weights_of_columns)
+    _values = values
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.
@@ -73,7 +87,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             began = time.monotonic()
             self._check_params()
             data = self._prepare(X, y, sample_weight)
-            rows = self._rows(data)
+            rows = gram_rows(data.kernel, data.X, type(self).__name__)
             self._store(data, self._machines(data, rows))
             self._after_fit(data, rows, began)
             self.solution_.unwrap()
@@ -82,7 +96,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
     # -- steps of a fit -----------------------------------------------------------------------
     def _check_params(self) -> None:
         """Refuse illegal parameters before any work."""
-        self._solver()
+        solver_of(self)
         self._check_flags()
         if self.multi_class not in ("ovo", "ovr"):
             raise InvalidInput(
@@ -108,8 +122,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             fit_probabilities(self, data, rows, began)
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
-        super()._store(data, machines)
-        self._keep_targets(data)
+        store(self, data, machines)
         support = self.support_ if data.kept is None else np.searchsorted(data.kept, self.support_)
         k = len(data.classes)  # type: ignore[arg-type]
         self.classes_ = np.asarray(data.classes)
@@ -123,55 +136,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         else:
             self.loo_bound_ = float(data.repeats[support].sum() / data.repeats.sum())
 
-    def _order(self, data: MarginData, support: np.ndarray) -> np.ndarray:
-        return support[np.argsort(data.y[support], kind="stable")]
-
-    def _layout(
-        self, data: MarginData, machines: Sequence[Machine], support: np.ndarray
-    ) -> np.ndarray:
-        columns = []
-        for machine in machines:
-            full = machine.coef
-            if machine.index is not None:
-                full = np.zeros(len(data.y))
-                full[machine.index] = machine.coef
-            columns.append(full[support])
-        k = len(data.classes)  # type: ignore[arg-type]
-        if k == 2 or self.multi_class == "ovr":
-            return np.stack(columns)
-        return pair_layout(columns, data.y[support], k)
-
-    def _columns(self) -> np.ndarray:
-        k = len(self.classes_)
-        if not self._has_pairs():
-            return super()._columns()
-        return pair_columns(self.dual_coef_, np.repeat(np.arange(k), self.n_support_), k)
-
     # -- answers ------------------------------------------------------------------------------
-    def _has_pairs(self) -> bool:
-        """Whether the machines are those of pairs of classes; the layout tells."""
-        return len(self.classes_) > 2 and self.dual_coef_.shape[0] == len(self.classes_) - 1
-
-    def _products(self, X: Any, points: Any) -> np.ndarray:
-        k = len(self.classes_)
-        if k < BY_CLASS or not self._has_pairs():
-            return super()._products(X, points)
-        # The support vectors of class c have k − 1 coefficients each, not one for every pair.
-        take, engine = self.kernel_.domain.take, pick(X)
-        out = np.zeros((self.kernel_.domain.size(X), k * (k - 1) // 2))
-        ends = np.cumsum(self.n_support_)
-        pair = {both: p for p, both in enumerate(combinations(range(k), 2))}
-        for c, (start, stop) in enumerate(zip(ends - self.n_support_, ends, strict=True)):
-            if start == stop:
-                continue
-            part = np.ascontiguousarray(self.dual_coef_[:, start:stop].T)
-            mine = take(points, slice(int(start), int(stop)))
-            values = engine.to_numpy(engine.matmul(self.kernel_, X, mine, part))
-            for j in range(k):
-                if j != c:
-                    out[:, pair[min(c, j), max(c, j)]] += values[:, j if j < c else j - 1]
-        return out
-
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x) + b, positive for the second class; one column a class where there are more.
 
@@ -188,7 +153,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
     def _decisions(self, values: np.ndarray) -> np.ndarray:
         if len(self.classes_) == 2:
             return values[:, 0]
-        return votes(values, len(self.classes_)) if self._has_pairs() else values
+        return votes(values, len(self.classes_)) if has_pairs(self) else values
 
     def pairwise_decision_function(self, X: Any) -> np.ndarray:
         """Return the value of every pair of classes, positive for its first class.
@@ -202,7 +167,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             New points; when precomputed, their kernel values with the training points.
         """
         values = self._values(X)
-        if len(self.classes_) > 2 and not self._has_pairs():
+        if len(self.classes_) > 2 and not has_pairs(self):
             raise InvalidInput(
                 f"{type(self).__name__}: it was fitted one against the rest and has no values of "
                 "pairs; use multi_class='ovo', or decision_function."
@@ -218,6 +183,52 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             New points.
         """
         return choose_class(self.decision_function(X), self.classes_)
+
+    @offered
+    def predict_proba(self, X: Any) -> np.ndarray:
+        r"""Return the probability of each class, row by row; exists with ``probability=True``.
+
+        Two classes: :math:`P(y = 1 \mid x) = 1/(1 + \exp(A f(x) + B))` with A < 0, fitted to
+        decision values f of points that were held out in five folds, which depend on the points
+        and their weights but not on the order of the rows. More: the probabilities of
+        the pairs, coupled (Wu, Lin & Weng 2004), or of each class against the rest, normalised.
+
+        `predict` is the same with and without probabilities, and they agree with it always: the
+        largest is that of the class predicted. Where the fitted ones favour another class they are
+        replaced by the nearest that do not, for two classes by ½ : ½ (less than a thousandth
+        off, to keep the order of f). So P(y = 1) never falls as f grows, exceeds ½ where f > 0
+        and is below ½ where f < 0.
+
+        With `class_weight`, or sample weights, these are probabilities in the weighted population,
+        as predictions are for it.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities in the order of ``classes_``; rows sum to 1.
+        """
+        return probabilities(self, X)
+
+    @offered
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return logarithms of `predict_proba`; exists with ``probability=True``.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Log probabilities; of two classes accurate also where a probability rounds to 0.
+        """
+        return log_probabilities(self, X)
 
     def loo(self, X: Any = None) -> np.ndarray:
         """Return about the class of each training point, predicted by a fit without that point.
@@ -262,19 +273,12 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         return self._decisions(loo_values(self, X, "loo_decision_function"))
 
     # -- files --------------------------------------------------------------------------------
-    def _optional(self) -> set[str]:
-        return {*super()._optional(), "probA_", "probB_"}
-
-    def _n_problems(self) -> int:
-        k = len(self.classes_)
-        return n_tasks(k, "ovo" if np.shape(self.dual_coef_)[0] == k - 1 else "ovr")
-
     def _check_state(self) -> None:
-        super()._check_state()
+        check_state(self)
         if "dual_coef_" not in vars(self):
             return
         classes, k = self.classes_, len(self.classes_)
-        shape = () if k == 2 else (self._n_problems(),)
+        shape = () if k == 2 else (n_problems(self),)
         if not (
             k >= 2
             and len(np.unique(classes)) == k
@@ -285,4 +289,4 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             and np.shape(self.margin_) == shape
         ):
             raise ModelFileError(f"the classes of a {type(self).__name__} do not fit its arrays")
-        self._check_sigmoids(self._n_problems())
+        check_sigmoids(self, n_problems(self))

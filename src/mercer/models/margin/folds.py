@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, NotConverged
 from mercer.estimator import MarginData
-from mercer.models.margin.problems import Machine, Task, soft_machines
+from mercer.models.margin.machines import soft_machines
+from mercer.models.margin.problems import Machine, Task
 from mercer.solvers import Rows, Solution
 
 FOLDS = 5
@@ -114,15 +115,6 @@ def splits(
     if not kept:
         raise InvalidInput(f"{owner}: cv has no fold with a test row of positive weight.")
     return kept
-
-
-def spread(coef: np.ndarray, index: np.ndarray | None, n: int) -> np.ndarray:
-    """Return coefficients of some of the points as a vector over all n."""
-    if index is None:
-        return coef
-    out = np.zeros(n)
-    out[index] = coef
-    return out
 
 
 def fold_machines(

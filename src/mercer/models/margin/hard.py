@@ -10,7 +10,6 @@ float64 cannot tell.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,12 +21,14 @@ from mercer.models.margin.hulls import common_point, nearest_points, side_name, 
 from mercer.models.margin.problems import (
     Machine,
     Task,
+    deadline_of,
     is_good,
     kkt_violation,
     one_by_one,
     solve_in_own_unit,
     square_norm,
     stopped,
+    time_left,
 )
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
@@ -63,55 +64,41 @@ def hard_machines(
         Who asks; messages begin with it.
     """
     return [
-        _Hulls(data, rows, task, offset, owner).machine(one)
+        _Hulls(data, rows, task, one, offset, owner).machine()
         for task, one in one_by_one(solver, tasks)
     ]
 
 
-def hard_if_possible(
-    data: MarginData,
-    rows: Rows,
-    task: Task,
-    solver: SMO,
-    offset: bool,
-    C: float,
-) -> Machine | None:
-    """Return the machine of largest margin if it is also the solution for a finite C, else None.
+def hard_where_possible(
+    data: MarginData, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, C: float
+) -> dict[int, Machine]:
+    """Return the machines of largest margin of those tasks of which they solve that of a finite C.
 
-    It is where no coefficient exceeds C wᵢ: then no price up to C buys a margin violation.
-
-    Parameters
-    ----------
-    data : MarginData
-        The data.
-    rows : Rows
-        Rows of their Gram matrix.
-    task : Task
-        Which sides to separate.
-    solver : SMO
-        Tolerance and limits; half of the time is left for another way.
-    offset : bool
-        Whether there is an offset.
-    C : float
-        The price.
+    They do where no coefficient exceeds C wᵢ: then no price up to C buys a margin violation. Each
+    may take half of the time that is left, so that there is some for another way.
     """
-    seconds = None if solver.max_time is None else 0.5 * solver.max_time
-    half = SMO(solver.tol, solver.max_iter, seconds, solver.callback)
-    try:
-        machine = _Hulls(data, rows, task, offset, "SVC").machine(half)
-    except NotSeparable:
-        return None
-    weights = data.weights if task.index is None else data.weights[task.index]
-    inside = bool((np.abs(machine.coef) < C * weights).all())
-    return machine if machine.solution.converged and inside else None
+    found: dict[int, Machine] = {}
+    for (i, task), one in one_by_one(solver, list(enumerate(tasks))):
+        seconds = None if one.max_time is None else 0.5 * one.max_time
+        half = SMO(one.tol, one.max_iter, seconds, one.callback)
+        try:
+            machine = _Hulls(data, rows, task, half, offset, "SVC").machine()
+        except NotSeparable:
+            continue
+        weights = data.weights if task.index is None else data.weights[task.index]
+        if machine.solution.converged and bool((np.abs(machine.coef) < C * weights).all()):
+            found[i] = machine
+    return found
 
 
 class _Hulls:
     """The problem of one task."""
 
-    def __init__(self, data: MarginData, rows: Rows, task: Task, offset: bool, owner: str):
-        self.data, self.task = data, task
-        self.offset, self.owner, self.began = offset, owner, time.monotonic()
+    def __init__(
+        self, data: MarginData, rows: Rows, task: Task, solver: SMO, offset: bool, owner: str
+    ):
+        self.data, self.task, self.offset, self.owner = data, task, offset, owner
+        self.solver, self.deadline = solver, deadline_of(solver)
         self.space = space_of(data, rows, task, offset)
         y = task.signs
         self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
@@ -138,39 +125,31 @@ class _Hulls:
             raise self.refusal(solution.value / total)
         return (2.0 if self.offset else 1.0) / square
 
-    def machine(self, solver: SMO) -> Machine:
+    def machine(self) -> Machine:
         """Solve, then shift and stretch the function until no point is inside the margin."""
-        space, tol, left = self.space, float(solver.tol), self.left(solver)
+        space, solver, tol = self.space, self.solver, float(self.solver.tol)
         largest = space.radius**2
         first = 1.0 / largest if largest > 0 else 1.0
-        fine = SMO(FINER * tol, solver.max_iter, left, solver.callback)
+        fine = SMO(FINER * tol, solver.max_iter, time_left(self.deadline), solver.callback)
         problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
         total, best = problem.totals[0], self.unit(problem, solution)
         weights, cause = np.abs(solution.value) / total, solution.message
         machine = self.stretched(weights, best, solution, tol)
         rounded = np.finfo(float).eps * float(weights @ space.lengths) ** 2 * best
         if "stopped" not in cause and (rounded > 0.01 * tol or not machine.solution.converged):
-            better = self.refined(weights, best, solution, tol, self.left(solver))
+            better = self.refined(weights, best, solution)
             if better is not None and better.solution.gap < machine.solution.gap:  # type: ignore[operator]
                 machine = better
         if not np.isfinite(machine.solution.primal) and "stopped" not in cause:  # type: ignore[arg-type]
             raise self.refusal(weights)
         return machine
 
-    def left(self, solver: SMO) -> float | None:
-        """Return what is left of the time."""
-        if solver.max_time is None:
-            return None
-        return max(0.0, solver.max_time - (time.monotonic() - self.began))
-
-    def refined(
-        self, weights: np.ndarray, unit: float, solution: Solution, tol: float, left: float | None
-    ) -> Machine | None:
+    def refined(self, weights: np.ndarray, unit: float, solution: Solution) -> Machine | None:
         """Return the machine from the points themselves, for the linear kernel."""
-        y, Z = self.task.signs, self.space.columns()
+        y, Z, tol = self.task.signs, self.space.columns(), float(self.solver.tol)
         if Z is None:
             return None
-        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, left)
+        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, time_left(self.deadline))
         if found is None:
             return None
         best = None

@@ -28,6 +28,7 @@ from mercer.engines import pick, require_memory, row_blocks
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
 from mercer.estimator import same_points, take_rows
 from mercer.kernels import Kernel
+from mercer.models.margin.machines import columns_of
 from mercer.solvers import factor
 
 # Of the mean diagonal, added to the free block: points in the span of others make it singular.
@@ -305,8 +306,8 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
 
     Parameters
     ----------
-    model : MarginMachine
-        The fitted machine.
+    model : margin machine
+        Fitted.
     X : collection of n points
         The training points, or the training Gram matrix.
     verb : str, default="loo"
@@ -333,7 +334,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
     check_enough(int(np.count_nonzero(w)), offset, owner)
     features = kernel._n_features(points)
     values, leave = fitted.copy(), np.zeros(n, dtype=bool)
-    columns, several = model._columns().T, len(model.intercept_) > 1
+    columns, several = columns_of(model).T, len(model.intercept_) > 1
     for j, coef in enumerate(columns):
         used = np.flatnonzero(coef)
         if not len(used):

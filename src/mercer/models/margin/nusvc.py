@@ -13,9 +13,11 @@ from mercer.estimator import MarginData
 from mercer.models.margin.classifier import MarginClassifier
 from mercer.models.margin.hard import COINCIDE, FINER
 from mercer.models.margin.hulls import common_point, side_name, space_of
+from mercer.models.margin.machines import check_share, solver_of
 from mercer.models.margin.problems import (
     Machine,
     Task,
+    in_name_of,
     is_good,
     kkt_violation,
     one_by_one,
@@ -144,12 +146,12 @@ class NuSVC(MarginClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        self._check_share("nu")
+        check_share(self, "nu")
 
     def _machines(self, data: MarginData, rows: Rows) -> list[Machine]:
         problems = [_Reduced(self, data, rows, task) for task in self._tasks(data)]
-        with self._named():
-            return [problem.machine(one) for problem, one in one_by_one(self._solver(), problems)]
+        with in_name_of(type(self).__name__):
+            return [problem.machine(one) for problem, one in one_by_one(solver_of(self), problems)]
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)

@@ -16,11 +16,10 @@ from mercer.models.margin.folds import (
     Tally,
     fold_machines,
     splits,
-    spread,
     values_at,
     with_time_left,
 )
-from mercer.models.margin.problems import Machine, Task, votes
+from mercer.models.margin.problems import Machine, Task, gram_rows, spread, votes
 from mercer.solvers import Rows
 
 ALIKE = 1.01  # ratio of losses up to which they count as equal
@@ -137,7 +136,7 @@ def path_along_C(
     fresh._check_params()
     data = fresh._prepare(X, y, sample_weight)
     folds = None if cv is None else splits(cv, X, y, data, model.random_state, owner)
-    rows = fresh._rows(data, often=True)
+    rows = gram_rows(data.kernel, data.X, name, often=True)
     walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)
     models: list[Any] = []
     machines: list[Machine] = []

@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.engines import single_threaded_blas
 from mercer.errors import NotPositiveDefinite
-from mercer.estimator import JUDGED, MarginData, check_definite, unproven
+from mercer.estimator import JUDGED, check_definite, unproven
 from mercer.kernels import Kernel, check_diagonal
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
@@ -56,6 +56,15 @@ class Machine:
     solution: Solution
 
 
+def spread(coef: np.ndarray, index: np.ndarray | None, n: int) -> np.ndarray:
+    """Return coefficients of some of the points as a vector over all n."""
+    if index is None:
+        return coef
+    out = np.zeros(n)
+    out[index] = coef
+    return out
+
+
 def solve_all(
     problems: Sequence[BoxQP],
     rows: Rows,
@@ -78,20 +87,20 @@ def solve_all(
     starts : sequence, optional
         Where to begin, one array or None for each problem.
     """
-    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    deadline = deadline_of(solver)
 
     def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
         problem, start, taken = problems[i], None if starts is None else starts[i], 0
         if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
-            fine = SMO(min(FINE, solver.tol), STEPS, _left(deadline), callback)
+            fine = SMO(min(FINE, solver.tol), STEPS, time_left(deadline), callback)
             solution = fine.solve(problem, start, rows)
             if solution.converged:
                 return solution
-            if _is_good(solution, solver.tol):
+            if is_good(solution, solver.tol):
                 return replace(solution, converged=True, message="")
             start, taken = solution.value, solution.n_iter
         limit = None if solver.max_iter is None else solver.max_iter - taken
-        solution = SMO(solver.tol, limit, _left(deadline), callback).solve(problem, start, rows)
+        solution = SMO(solver.tol, limit, time_left(deadline), callback).solve(problem, start, rows)
         return replace(solution, n_iter=solution.n_iter + taken)
 
     if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 1.5 * rows.n:
@@ -157,14 +166,14 @@ def solve_in_own_unit(
     tuple of BoxQP and Solution
         In the unit wanted, up to a factor of two.
     """
-    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    deadline = deadline_of(solver)
     start, taken = None, 0
     most = MOST_STEPS if solver.max_iter is None else solver.max_iter
     portion = FIRST_PORTION
     while True:
         problem = problem_in(unit)
         limit = min(portion, max(1, most - taken))
-        one = SMO(solver.tol, limit, _left(deadline), solver.callback)
+        one = SMO(solver.tol, limit, time_left(deadline), solver.callback)
         solution = solve_all([problem], rows, one, [start])[0]
         taken += solution.n_iter
         better = unit_of(problem, solution)
@@ -177,19 +186,19 @@ def solve_in_own_unit(
 
 def one_by_one(solver: SMO, tasks: Sequence[Any]) -> Iterator[tuple[Any, SMO]]:
     """Yield every task with a solver for it, whose `max_time` is what the others have left."""
-    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    deadline = deadline_of(solver)
     for task in tasks:
-        yield task, SMO(solver.tol, solver.max_iter, _left(deadline), solver.callback)
+        yield task, SMO(solver.tol, solver.max_iter, time_left(deadline), solver.callback)
 
 
-def _left(deadline: float | None) -> float | None:
+def deadline_of(solver: SMO) -> float | None:
+    """Return when the `max_time` of a solver that begins now is over, by ``time.monotonic``."""
+    return None if solver.max_time is None else time.monotonic() + solver.max_time
+
+
+def time_left(deadline: float | None) -> float | None:
+    """Return the seconds until a deadline, 0 after it."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def _is_good(solution: Solution, tol: float) -> bool:
-    """Whether a certificate meets a tolerance, as `SMO` judges it."""
-    size = max(abs(solution.primal), abs(solution.dual))  # type: ignore[arg-type]
-    return bool(solution.residual <= tol and solution.gap <= tol * size)  # type: ignore[operator]
 
 
 def square_norm(problem: BoxQP, solution: Solution) -> float:
@@ -478,61 +487,3 @@ def votes(values: np.ndarray, classes: int) -> np.ndarray:
     total = values @ (plus - minus)
     won = (values >= 0).astype(float)
     return won @ plus + (1.0 - won) @ minus + total / (3.0 * (np.abs(total) + 1.0))
-
-
-# ---- The two-class problem with a price C on margin violations, and the machine it comes to ----
-
-
-def soft_machines(
-    model: Any,
-    data: MarginData,
-    rows: Rows,
-    tasks: Sequence[Task],
-    prices: Sequence[float],
-    starts: Any = None,
-    solver: SMO | None = None,
-) -> list[Machine]:
-    """Solve two-class problems, each with its own finite C.
-
-    Parameters
-    ----------
-    model : MarginClassifier
-        Whose offset, tolerance and limits; errors are in its name.
-    data : MarginData
-        The points.
-    rows : Rows
-        Rows of their Gram matrix.
-    tasks : sequence of Task
-        The problems.
-    prices : sequence of float
-        The C of each.
-    starts : sequence, optional
-        Where to begin, one array or None for each problem.
-    solver : SMO, optional
-        In place of the one that the model's parameters ask for.
-
-    Returns
-    -------
-    list of Machine
-        One for each problem.
-    """
-    offset = bool(model.fit_intercept)
-    model._check_price(max(prices, default=0.0), data, rows)
-    problems = [_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
-    solutions = model._solved(problems, rows, starts, solver)
-    return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
-
-
-def _problem(data: MarginData, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
-    """Return the dual problem in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
-    y = task.signs
-    box = float(C) * (data.weights if task.index is None else data.weights[task.index]) * y
-    low, high = np.minimum(box, 0.0), np.maximum(box, 0.0)
-    return BoxQP(rows.K, -y, low, high, (0.0,) if offset else (), index=task.index)
-
-
-def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
-    a, multipliers = solution.value, solution.extra["multipliers"]
-    bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
-    square = square_norm(problem, solution)
-    return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,10 @@ import numpy as np
 
 from mercer.estimator import MarginData
 from mercer.models.margin.classifier import MarginClassifier
-from mercer.models.margin.hard import hard_if_possible, hard_machines
+from mercer.models.margin.hard import hard_machines, hard_where_possible
+from mercer.models.margin.machines import check_positive, check_price, soft_machines, solver_of
 from mercer.models.margin.path import SVCPath, path_along_C
-from mercer.models.margin.problems import Machine, Task, one_by_one, soft_machines
+from mercer.models.margin.problems import Machine, Task, deadline_of, in_name_of, time_left
 from mercer.solvers import SMO, Rows
 
 LARGE = 1e8  # C·k(x, x) from which it is worth trying whether the hard margin is the solution
@@ -170,7 +170,7 @@ class SVC(MarginClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        self._check_positive("C", infinite=True)
+        check_positive(self, "C", infinite=True)
 
     def _machines(
         self,
@@ -180,35 +180,24 @@ class SVC(MarginClassifier):
         tasks: Sequence[Task] | None = None,
         starts: Any = None,
     ) -> list[Machine]:
-        C = float(self.C if C is None else C)
+        C, offset = float(self.C if C is None else C), bool(self.fit_intercept)
         tasks = self._tasks(data) if tasks is None else tasks
+        solver, owner = solver_of(self), type(self).__name__
         if np.isinf(C):
-            offset = bool(self.fit_intercept)
-            with self._named():
-                return hard_machines(data, rows, tasks, self._solver(), offset, type(self).__name__)
-        self._check_price(C, data, rows)
-        solver = self._solver()
-        began = time.monotonic()
-        hard = self._large_C(data, rows, C, tasks, solver) if starts is None else {}
-        if solver.max_time is not None:
-            solver.max_time = max(0.0, solver.max_time - (time.monotonic() - began))
+            with in_name_of(owner):
+                return hard_machines(data, rows, tasks, solver, offset, owner)
+        check_price(self, C, data, rows)
+        deadline, hard = deadline_of(solver), dict[int, Machine]()
+        if starts is None and solver.max_iter is None and _is_large(C, data, rows):
+            limited = SMO(solver.tol, LARGE_STEPS, solver.max_time, solver.callback)
+            with in_name_of(owner):
+                hard = hard_where_possible(data, rows, tasks, limited, offset, C)
         rest = [task for i, task in enumerate(tasks) if i not in hard]
-        soft = iter(soft_machines(self, data, rows, rest, [C] * len(rest), starts, solver))
+        one = SMO(solver.tol, solver.max_iter, time_left(deadline), solver.callback)
+        soft = iter(soft_machines(self, data, rows, rest, [C] * len(rest), starts, one))
         return [hard[i] if i in hard else next(soft) for i in range(len(tasks))]
 
-    def _large_C(
-        self, data: MarginData, rows: Rows, C: float, tasks: Sequence[Task], solver: SMO
-    ) -> dict[int, Machine]:
-        """Return the machines of those problems for which so large a C is as good as infinite."""
-        large = C * float(rows.diagonal.max()) * float(data.weights.min()) >= LARGE
-        if not large or solver.max_iter is not None:
-            return {}
-        offset = bool(self.fit_intercept)
-        limited = SMO(solver.tol, LARGE_STEPS, solver.max_time, solver.callback)
-        found: dict[int, Machine] = {}
-        with self._named():
-            for (i, task), one in one_by_one(limited, list(enumerate(tasks))):
-                machine = hard_if_possible(data, rows, task, one, offset, C)
-                if machine is not None:
-                    found[i] = machine
-        return found
+
+def _is_large(C: float, data: MarginData, rows: Rows) -> bool:
+    """Whether C may be as good as infinite."""
+    return C * float(rows.diagonal.max()) * float(data.weights.min()) >= LARGE

@@ -18,6 +18,7 @@ from mercer.models.margin import (
     FOLDS,
     FoldWalk,
     Tally,
+    gram_rows,
     grown,
     stratified_folds,
     values_at,
@@ -283,7 +284,7 @@ class FoldSearch:
         self.starts = {i: walk.last[k] for i, k in enumerate(order)}
 
     def _walk(self, data: MarginData) -> Any:
-        rows = self.model._rows(data, often=True)
+        rows = gram_rows(data.kernel, data.X, type(self.model).__name__, often=True)
         if self.classifier:
             return FoldWalk(data, rows, self.model._tasks(data), self.folds)
         return RegressionWalk(data, rows, self.folds)

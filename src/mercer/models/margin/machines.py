@@ -1,0 +1,344 @@
+"""What an estimator does with margin machines: its parameters read, what is stored, values, files.
+
+A fit reads: `_prepare` the data, `gram_rows` of them, a list of `BoxQP`, `solve` of them on these
+rows, one `Machine` for each, `store`. Everything but the storing leaves the estimator alone, so
+that paths and folds can do it again on the same data and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.checks import as_number, positive, step_limit
+from mercer.domains import GramRows
+from mercer.domains.tables import has_width
+from mercer.engines import pick, row_blocks
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator import MarginData, is_plain_linear, linear_weights
+from mercer.models.margin.problems import (
+    Machine,
+    Task,
+    in_name_of,
+    n_tasks,
+    pair_columns,
+    pair_layout,
+    solve_all,
+    spread,
+    square_norm,
+)
+from mercer.rkhs import Function
+from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
+
+HUGE = 1e150  # the square of more is no float64
+FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
+BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
+
+#: What every margin machine learns.
+LEARNED = (
+    "kernel_",
+    "support_",
+    "support_vectors_",
+    "support_kind_",
+    "dual_coef_",
+    "intercept_",
+    "n_iter_",
+    "solution_",
+    "n_features_in_",
+    "feature_names_in_",
+)
+#: Of what is learned, that which a fitted model may lack.
+OPTIONAL = {"n_features_in_", "feature_names_in_", "y_fit_", "weights_fit_", "probA_", "probB_"}
+
+
+def is_margin(model: Any) -> bool:
+    """Whether a model is a margin machine; such a one keeps its support vectors only."""
+    return "support_kind_" in getattr(model, "_learned", ())
+
+
+# ---- before and in the solver ----
+
+
+def check_positive(model: Any, name: str, *, infinite: bool = False, zero: bool = False) -> float:
+    """Return a parameter that must be a number > 0 (or ≥ 0)."""
+    owner = type(model).__name__
+    return positive(getattr(model, name), name, owner, infinite=infinite, zero=zero)
+
+
+def check_share(model: Any, name: str) -> float:
+    """Return a parameter that must be a number in (0, 1]."""
+    value = getattr(model, name)
+    number = as_number(value)
+    if not 0 < number <= 1:
+        raise InvalidInput(f"{type(model).__name__}: {name}={value!r}; give a number in (0, 1].")
+    return number
+
+
+def check_price(model: Any, C: float, data: MarginData, rows: Rows) -> None:
+    """Refuse a C for which squares of values of f would overflow."""
+    size = float(rows.diagonal.max(initial=0.0)) * float(data.weights.max(initial=0.0))
+    if C * max(size, HUGE**-1) > HUGE:
+        hard = ", or C=numpy.inf for the hard margin" if hasattr(model, "class_weight") else ""
+        raise InvalidInput(
+            f"{type(model).__name__}: C={C:g} times the largest k(x, x) and weight, {size:.3g}, "
+            f"is more than float64 can square; give C < {HUGE / max(size, 1):.0e}{hard}."
+        )
+
+
+def solver_of(model: Any) -> SMO:
+    """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
+    limit = step_limit(model.max_iter, type(model).__name__)
+    tol = check_positive(model, "tol")
+    seconds = None if model.max_time is None else check_positive(model, "max_time")
+    return SMO(tol, limit, seconds)
+
+
+def solve(
+    model: Any, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
+) -> list[Solution]:
+    """Solve problems with the solver that a model asks for, with errors in its name."""
+    with in_name_of(type(model).__name__):
+        return solve_all(problems, rows, solver or solver_of(model), starts)
+
+
+def soft_machines(
+    model: Any,
+    data: MarginData,
+    rows: Rows,
+    tasks: Sequence[Task],
+    prices: Sequence[float],
+    starts: Any = None,
+    solver: SMO | None = None,
+) -> list[Machine]:
+    """Solve two-class problems, each with its own finite C.
+
+    Offset, tolerance and limits are those of the model; a `solver` in place of its own, and a start
+    for each problem, may be given.
+    """
+    offset = bool(model.fit_intercept)
+    check_price(model, max(prices, default=0.0), data, rows)
+    problems = [_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
+    solutions = solve(model, problems, rows, starts, solver)
+    return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
+
+
+def _problem(data: MarginData, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
+    """Return the dual problem in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
+    y = task.signs
+    box = float(C) * (data.weights if task.index is None else data.weights[task.index]) * y
+    low, high = np.minimum(box, 0.0), np.maximum(box, 0.0)
+    return BoxQP(rows.K, -y, low, high, (0.0,) if offset else (), index=task.index)
+
+
+def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
+    a, multipliers = solution.value, solution.extra["multipliers"]
+    bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
+    square = square_norm(problem, solution)
+    return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)
+
+
+# ---- after the solver ----
+
+
+def store(model: Any, data: MarginData, machines: Sequence[Machine]) -> None:
+    """Store the machines: the points that any of them uses, class by class, and coefficients."""
+    m, domain = len(data.y), data.kernel.domain
+    used, bound = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+    for machine in machines:
+        at: Any = slice(None) if machine.index is None else machine.index
+        used[at] |= machine.coef != 0
+        bound[at] |= machine.bound
+    support = np.flatnonzero(used)
+    classes = 0 if data.classes is None else len(data.classes)
+    if classes:
+        support = support[np.argsort(data.y[support], kind="stable")]
+    given = support if data.kept is None else data.kept[support]
+    model.kernel_ = data.kernel
+    model.support_ = given
+    precomputed = isinstance(domain, GramRows)
+    model.support_vectors_ = (
+        given.copy() if precomputed else domain.keep(domain.take(data.X, support))
+    )
+    model.support_kind_ = np.where(bound[support], "bound", "margin")
+    columns = [spread(machine.coef, machine.index, m)[support] for machine in machines]
+    pairs = classes > 2 and model.multi_class == "ovo"
+    model.dual_coef_ = (
+        pair_layout(columns, data.y[support], classes) if pairs else np.stack(columns)
+    )
+    model.intercept_ = np.array([machine.intercept for machine in machines])
+    solution = merged([machine.solution for machine in machines], model.dual_coef_)
+    text = solution.message.replace("SMO: ", "")
+    message = f"{type(model).__name__}: {text}" if text else ""
+    model.solution_ = replace(solution, message=message)
+    if "y_fit_" in model._learned:
+        _keep_targets(model, data)
+
+
+def _keep_targets(model: Any, data: MarginData) -> None:
+    """Keep targets and weights, which leave-one-out needs to fit without a row."""
+    model.y_fit_, model.weights_fit_ = data.y.copy(), None
+    if data.kept is not None:
+        model.y_fit_ = np.zeros(data.n, dtype=data.y.dtype)
+        model.y_fit_[data.kept] = data.y
+    if data.kept is not None or (data.weights != 1).any():
+        model.weights_fit_ = np.zeros(data.n)
+        model.weights_fit_[slice(None) if data.kept is None else data.kept] = data.weights
+
+
+def store_one(model: Any, data: MarginData, machine: Machine) -> None:
+    """Store the only machine, and say what a fit of one problem says."""
+    store(model, data, [machine])
+    model.n_support_ = np.array([len(model.support_)], dtype=np.int32)
+    model.n_iter_ = max(1, machine.solution.n_iter)
+    model.solution_.unwrap()
+
+
+# ---- answers ----
+
+
+def has_pairs(model: Any) -> bool:
+    """Whether the machines are those of pairs of classes; the layout tells."""
+    classes = len(vars(model).get("classes_", ()))
+    return classes > 2 and model.dual_coef_.shape[0] == classes - 1
+
+
+def columns_of(model: Any) -> np.ndarray:
+    """Return the coefficients of the functions, shape (n_SV, problems), from `dual_coef_`."""
+    if not has_pairs(model):
+        return np.ascontiguousarray(model.dual_coef_.T)
+    k = len(model.classes_)
+    return pair_columns(model.dual_coef_, np.repeat(np.arange(k), model.n_support_), k)
+
+
+def function_of(model: Any) -> Function:
+    """The solution as a function in the RKHS (plus its offset), over the support vectors."""
+    check_is_fitted(model)
+    coef, offset = columns_of(model), model.intercept_
+    if coef.shape[1] == 1:
+        return Function(model.kernel_, model.support_vectors_, coef[:, 0], float(offset[0]))
+    return Function(model.kernel_, model.support_vectors_, coef, offset)
+
+
+def weights_of_columns(model: Any) -> np.ndarray:
+    """The weights of the columns, shape (problems, columns); of the linear kernel only."""
+    check_is_fitted(model)
+    if not is_plain_linear(model.kernel_):
+        raise AttributeError(
+            f"{type(model).__name__}: coef_ exists for the linear kernel only, not for "
+            f"{model.kernel_!r}; function_ is the solution for any kernel."
+        )
+    if isinstance(model.support_vectors_, np.ndarray):
+        return linear_weights(model.support_vectors_, columns_of(model)).T.copy()
+    return np.asarray(model.support_vectors_.T @ columns_of(model)).T.copy()
+
+
+def values(model: Any, X: Any) -> np.ndarray:
+    """Return f(x) + b for new points, shape (n, problems), in tiles."""
+    X = model._check_new(X)
+    kernel = model.kernel_
+    domain = kernel.domain
+    X, points = domain.match(X, model.support_vectors_)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not len(model.support_):
+            out = np.zeros((domain.size(X), len(model.intercept_)))
+        elif (weights := weights_of_features(model)) is not None:
+            tiles = row_blocks(domain.size(X), len(weights) * 16)
+            parts = [np.asarray(kernel._features(domain.take(X, r)) @ weights) for r in tiles]
+            out = np.concatenate(parts)
+        else:
+            out = _products(model, X, points)
+        out = out + model.intercept_
+    return model._finite(out)
+
+
+def _products(model: Any, X: Any, points: Any) -> np.ndarray:
+    kernel, engine = model.kernel_, pick(X)
+
+    def product(points: Any, coef: np.ndarray) -> np.ndarray:
+        return engine.to_numpy(engine.matmul(kernel, X, points, coef))
+
+    if not has_pairs(model) or len(model.classes_) < BY_CLASS:
+        return product(points, columns_of(model))
+    # The support vectors of class c have k − 1 coefficients each, not one for every pair.
+    k, ends = len(model.classes_), np.cumsum(model.n_support_)
+    out = np.zeros((kernel.domain.size(X), k * (k - 1) // 2))
+    pair = {both: p for p, both in enumerate(combinations(range(k), 2))}
+    for c, (start, stop) in enumerate(zip(ends - model.n_support_, ends, strict=True)):
+        if start == stop:
+            continue
+        mine = kernel.domain.take(points, slice(int(start), int(stop)))
+        part = product(mine, np.ascontiguousarray(model.dual_coef_[:, start:stop].T))
+        for j in range(k):
+            if j != c:
+                out[:, pair[min(c, j), max(c, j)]] += part[:, j if j < c else j - 1]
+    return out
+
+
+def weights_of_features(model: Any) -> np.ndarray | None:
+    """Return weights of explicit features, where those are much fewer than the support."""
+    X = model.support_vectors_
+    if is_plain_linear(model.kernel_) and isinstance(X, np.ndarray):
+        return linear_weights(X, columns_of(model))
+    D = model.kernel_._n_features(X)
+    if D is None or FEATURES * D > len(model.support_):
+        return None
+    return np.asarray(model.kernel_._features(X).T @ columns_of(model))
+
+
+# ---- files ----
+
+
+def n_problems(model: Any) -> int:
+    """Return how many problems a fitted model has solved, by its classes and its layout."""
+    if "classes_" not in model._learned:
+        return 1
+    k = len(model.classes_)
+    return n_tasks(k, "ovo" if np.shape(model.dual_coef_)[0] == k - 1 else "ovr")
+
+
+def check_state(model: Any) -> None:
+    """Refuse a state read from a file whose parts do not belong together."""
+    held = {name: value for name, value in vars(model).items() if name in model._learned}
+    if not held:
+        return
+    owner = type(model).__name__
+    missing = sorted(set(model._learned) - OPTIONAL - set(held))
+    if missing:
+        raise ModelFileError(f"a {owner} without {', '.join(missing)}")
+    domain = model.kernel_.domain
+    m = domain.size(model.support_vectors_)
+    if not (
+        np.shape(model.support_) == np.shape(model.support_kind_) == (m,)
+        and np.ndim(model.dual_coef_) == 2
+        and np.shape(model.dual_coef_)[1] == m
+        and np.shape(model.intercept_) == (n_problems(model),)
+        and np.isfinite(model.dual_coef_).all()
+        and np.isfinite(model.intercept_).all()
+    ):
+        raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+    _check_targets(model, held, owner)
+    positions, count = model.support_vectors_, held.get("n_features_in_")
+    if isinstance(domain, GramRows):
+        legal = isinstance(positions, np.ndarray) and positions.dtype.kind in "iu"
+        if not legal or count is None or (positions < 0).any() or (positions >= count).any():
+            raise ModelFileError(f"a {owner} keeps positions of training points out of range")
+    elif count is not None and not has_width(positions, count):
+        width = positions.shape[1]
+        raise ModelFileError(f"a {owner} of {count} columns keeps points of {width}")
+
+
+def _check_targets(model: Any, held: dict[str, Any], owner: str) -> None:
+    y, w = held.get("y_fit_"), held.get("weights_fit_")
+    if y is None:
+        return
+    legal = isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "if"
+    legal = legal and len(y) > int(np.max(model.support_, initial=-1)) and np.isfinite(y).all()
+    if w is not None:
+        legal = legal and np.shape(w) == np.shape(y) and bool((np.asarray(w) >= 0).all())
+    if not legal:
+        raise ModelFileError(f"the targets of a {owner} do not fit its support vectors")
