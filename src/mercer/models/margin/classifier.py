@@ -37,7 +37,7 @@ from mercer.solvers import Rows, Solution
 class MarginClassifier(ClassifierMixin, KernelEstimator):
     """Base of `SVC` and `NuSVC`."""
 
-    _learned = (
+    _learned: tuple[str, ...] = (
         *LEARNED,
         "classes_",
         "n_support_",

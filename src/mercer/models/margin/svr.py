@@ -32,7 +32,7 @@ from mercer.solvers import BoxQP, Rows, Solution
 class MarginRegressor(RegressorMixin, KernelEstimator):
     """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
 
-    _learned = (*LEARNED, "n_support_", "y_fit_", "weights_fit_")
+    _learned: tuple[str, ...] = (*LEARNED, "n_support_", "y_fit_", "weights_fit_")
 
     C: float
     fit_intercept: bool

@@ -13,6 +13,7 @@ from mercer.domains.tables import has_width
 from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import MarginData, class_signs
+from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.solvers import SparseERM
@@ -79,10 +80,10 @@ def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
     given = not isinstance(model.prototypes, str)
     if matrix and given and data.kept is not None:  # a prototype may be a row of weight zero
         full = model._check_X(X, kernel, reset=False)
-        prototypes, indices = model._choose(kernel, full, None)
+        prototypes, indices = choose_prototypes(model, kernel, full, None)
         points = full[data.kept]
     else:
-        prototypes, indices = model._choose(kernel, points, data.repeats)
+        prototypes, indices = choose_prototypes(model, kernel, points, data.repeats)
     features = _features(kernel, points, prototypes, type(model).__name__)
     if indices is None:
         indices = np.arange(kernel.domain.size(prototypes))

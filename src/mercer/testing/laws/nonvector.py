@@ -23,8 +23,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.engines import small_tiles
 from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator, same_points
-from mercer.features import TakesPrototypes
+from mercer.features import Prototypes
 from mercer.io import load, save
+from mercer.models import KernelMachine
 from mercer.settings import config
 from mercer.testing.checks import agree, require
 from mercer.testing.examples import NonvectorStudy, alike, read_only
@@ -431,7 +432,7 @@ def law_columns(study: NonvectorStudy) -> None:
 
 def law_precomputed(study: NonvectorStudy) -> None:
     """Given the Gram matrix, an estimator says what it says given the points."""
-    if not isinstance(study.estimator, KernelEstimator | TakesPrototypes):
+    if not isinstance(study.estimator, KernelEstimator | Prototypes | KernelMachine):
         return
     fitted, rows = study.fit(), study.rows(study.train)
     model = clone(study.estimator)
