@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, NotConverged
 from mercer.estimator import MarginData
-from mercer.models.margin.machines import soft_machines
-from mercer.models.margin.problems import Machine, Task
+from mercer.models.margin.problems import Machine, Task, soft_machines
 from mercer.solvers import Rows, Solution
 
 FOLDS = 5

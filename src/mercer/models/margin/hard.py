@@ -10,7 +10,7 @@ float64 cannot tell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,9 +23,8 @@ from mercer.models.margin.problems import (
     Task,
     deadline_of,
     is_good,
-    kkt_violation,
     one_by_one,
-    solve_in_own_unit,
+    solve_all,
     square_norm,
     stopped,
     time_left,
@@ -35,7 +34,87 @@ from mercer.solvers import SMO, BoxQP, Rows, Solution
 #: Part of (Σ aᵢ√k(xᵢ, xᵢ))² below which v² counts as 0: it is a sum of terms of that size.
 COINCIDE = 16 * float(np.finfo(float).eps)
 ATTEMPTS = 50
+FIRST_PORTION, MOST_STEPS = 20_000, 10**7
 FINER = 0.25  # part of tol to solve to: stretching may double the violation, and again the gap
+
+
+def solve_in_own_unit(
+    problem_in: Callable[[float], BoxQP],
+    unit_of: Callable[[BoxQP, Solution], float],
+    unit: float,
+    rows: Rows,
+    solver: SMO,
+) -> tuple[BoxQP, Solution]:
+    """Solve a problem without a linear term in the unit that its own answer sets.
+
+    Such a problem, its box and sums multiplied by u, has u times the answer; a tolerance means
+    something only where the answer is the function wanted. Steps are taken in growing portions, and
+    after each `unit_of` may raise if there is no such unit.
+
+    Parameters
+    ----------
+    problem_in : callable
+        Returns the problem in a unit.
+    unit_of : callable
+        Returns the unit wanted, from a problem and its solution; raises where there is none.
+    unit : float
+        The unit to begin with.
+    rows : Rows
+        Rows of the matrix.
+    solver : SMO
+        Tolerance and limits.
+
+    Returns
+    -------
+    tuple of BoxQP and Solution
+        In the unit wanted, up to a factor of two.
+    """
+    deadline = deadline_of(solver)
+    start, taken = None, 0
+    most = MOST_STEPS if solver.max_iter is None else solver.max_iter
+    portion = FIRST_PORTION
+    while True:
+        problem = problem_in(unit)
+        limit = min(portion, max(1, most - taken))
+        one = SMO(solver.tol, limit, time_left(deadline), solver.callback)
+        solution = solve_all([problem], rows, one, [start])[0]
+        taken += solution.n_iter
+        better = unit_of(problem, solution)
+        settled = solution.converged and 0.5 * better <= unit <= 2.0 * better
+        stuck = not solution.converged and (solution.n_iter < limit or taken >= most)
+        if settled or stuck:
+            return problem, replace(solution, n_iter=taken)
+        start, unit, portion = solution.value * (better / unit), better, 4 * portion
+
+
+def kkt_violation(
+    f: np.ndarray, y: np.ndarray, coef: np.ndarray, bound: np.ndarray, offset: bool
+) -> float:
+    """Return by how much a classifier with margin 1 violates the optimality conditions, at worst.
+
+    With G = f − y: G is the same, −b, at all aᵢ inside their bounds, not less where aᵢ can only
+    grow and not more where it can only shrink. Without an offset it is 0.
+
+    Parameters
+    ----------
+    f : ndarray
+        Values at the points; an offset does not matter if there is one.
+    y : ndarray
+        +1 or −1.
+    coef : ndarray
+        Signed coefficients.
+    bound : ndarray of bool
+        Which are at their upper bound.
+    offset : bool
+        Whether there is an offset.
+    """
+    grow, shrink = (y > 0) & ~bound, (y > 0) & (coef != 0)
+    grow, shrink = grow | ((y < 0) & (coef != 0)), shrink | ((y < 0) & ~bound)
+    G = f - y
+    low, high = G[grow].min(initial=np.inf), G[shrink].max(initial=-np.inf)
+    if offset:
+        return float(max(0.0, high - low))
+    return float(max(0.0, high, -low))
 
 
 def hard_machines(

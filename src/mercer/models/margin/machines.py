@@ -1,41 +1,21 @@
-"""What an estimator does with margin machines: its parameters read, what is stored, values, files.
-
-A fit reads: `_prepare` the data, `gram_rows` of them, a list of `BoxQP`, `solve` of them on these
-rows, one `Machine` for each, `store`. Everything but the storing leaves the estimator alone, so
-that paths and folds can do it again on the same data and rows.
-"""
+"""Fitted margin machines: their functions, values at new points, and what their files must hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import as_number, positive, step_limit
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
 from mercer.engines import pick, row_blocks
-from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import MarginData, is_plain_linear, linear_weights
-from mercer.models.margin.problems import (
-    Machine,
-    Task,
-    in_name_of,
-    n_tasks,
-    pair_columns,
-    pair_layout,
-    solve_all,
-    spread,
-    square_norm,
-)
+from mercer.errors import ModelFileError
+from mercer.estimator import is_plain_linear, linear_weights
+from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.rkhs import Function
-from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 
-HUGE = 1e150  # the square of more is no float64
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
 
@@ -59,143 +39,6 @@ OPTIONAL = {"n_features_in_", "feature_names_in_", "y_fit_", "weights_fit_", "pr
 def is_margin(model: Any) -> bool:
     """Whether a model is a margin machine; such a one keeps its support vectors only."""
     return "support_kind_" in getattr(model, "_learned", ())
-
-
-# ---- before and in the solver ----
-
-
-def check_positive(model: Any, name: str, *, infinite: bool = False, zero: bool = False) -> float:
-    """Return a parameter that must be a number > 0 (or ≥ 0)."""
-    owner = type(model).__name__
-    return positive(getattr(model, name), name, owner, infinite=infinite, zero=zero)
-
-
-def check_share(model: Any, name: str) -> float:
-    """Return a parameter that must be a number in (0, 1]."""
-    value = getattr(model, name)
-    number = as_number(value)
-    if not 0 < number <= 1:
-        raise InvalidInput(f"{type(model).__name__}: {name}={value!r}; give a number in (0, 1].")
-    return number
-
-
-def check_price(model: Any, C: float, data: MarginData, rows: Rows) -> None:
-    """Refuse a C for which squares of values of f would overflow."""
-    size = float(rows.diagonal.max(initial=0.0)) * float(data.weights.max(initial=0.0))
-    if C * max(size, HUGE**-1) > HUGE:
-        hard = ", or C=numpy.inf for the hard margin" if hasattr(model, "class_weight") else ""
-        raise InvalidInput(
-            f"{type(model).__name__}: C={C:g} times the largest k(x, x) and weight, {size:.3g}, "
-            f"is more than float64 can square; give C < {HUGE / max(size, 1):.0e}{hard}."
-        )
-
-
-def solver_of(model: Any) -> SMO:
-    """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
-    limit = step_limit(model.max_iter, type(model).__name__)
-    tol = check_positive(model, "tol")
-    seconds = None if model.max_time is None else check_positive(model, "max_time")
-    return SMO(tol, limit, seconds)
-
-
-def solve(
-    model: Any, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
-) -> list[Solution]:
-    """Solve problems with the solver that a model asks for, with errors in its name."""
-    with in_name_of(type(model).__name__):
-        return solve_all(problems, rows, solver or solver_of(model), starts)
-
-
-def soft_machines(
-    model: Any,
-    data: MarginData,
-    rows: Rows,
-    tasks: Sequence[Task],
-    prices: Sequence[float],
-    starts: Any = None,
-    solver: SMO | None = None,
-) -> list[Machine]:
-    """Solve two-class problems, each with its own finite C.
-
-    Offset, tolerance and limits are those of the model; a `solver` in place of its own, and a start
-    for each problem, may be given.
-    """
-    offset = bool(model.fit_intercept)
-    check_price(model, max(prices, default=0.0), data, rows)
-    problems = [_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
-    solutions = solve(model, problems, rows, starts, solver)
-    return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
-
-
-def _problem(data: MarginData, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
-    """Return the dual problem in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
-    y = task.signs
-    box = float(C) * (data.weights if task.index is None else data.weights[task.index]) * y
-    low, high = np.minimum(box, 0.0), np.maximum(box, 0.0)
-    return BoxQP(rows.K, -y, low, high, (0.0,) if offset else (), index=task.index)
-
-
-def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
-    a, multipliers = solution.value, solution.extra["multipliers"]
-    bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
-    square = square_norm(problem, solution)
-    return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)
-
-
-# ---- after the solver ----
-
-
-def store(model: Any, data: MarginData, machines: Sequence[Machine]) -> None:
-    """Store the machines: the points that any of them uses, class by class, and coefficients."""
-    m, domain = len(data.y), data.kernel.domain
-    used, bound = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
-    for machine in machines:
-        at: Any = slice(None) if machine.index is None else machine.index
-        used[at] |= machine.coef != 0
-        bound[at] |= machine.bound
-    support = np.flatnonzero(used)
-    classes = 0 if data.classes is None else len(data.classes)
-    if classes:
-        support = support[np.argsort(data.y[support], kind="stable")]
-    given = support if data.kept is None else data.kept[support]
-    model.kernel_ = data.kernel
-    model.support_ = given
-    precomputed = isinstance(domain, GramRows)
-    model.support_vectors_ = (
-        given.copy() if precomputed else domain.keep(domain.take(data.X, support))
-    )
-    model.support_kind_ = np.where(bound[support], "bound", "margin")
-    columns = [spread(machine.coef, machine.index, m)[support] for machine in machines]
-    pairs = classes > 2 and model.multi_class == "ovo"
-    model.dual_coef_ = (
-        pair_layout(columns, data.y[support], classes) if pairs else np.stack(columns)
-    )
-    model.intercept_ = np.array([machine.intercept for machine in machines])
-    solution = merged([machine.solution for machine in machines], model.dual_coef_)
-    text = solution.message.replace("SMO: ", "")
-    message = f"{type(model).__name__}: {text}" if text else ""
-    model.solution_ = replace(solution, message=message)
-    if "y_fit_" in model._learned:
-        _keep_targets(model, data)
-
-
-def _keep_targets(model: Any, data: MarginData) -> None:
-    """Keep targets and weights, which leave-one-out needs to fit without a row."""
-    model.y_fit_, model.weights_fit_ = data.y.copy(), None
-    if data.kept is not None:
-        model.y_fit_ = np.zeros(data.n, dtype=data.y.dtype)
-        model.y_fit_[data.kept] = data.y
-    if data.kept is not None or (data.weights != 1).any():
-        model.weights_fit_ = np.zeros(data.n)
-        model.weights_fit_[slice(None) if data.kept is None else data.kept] = data.weights
-
-
-def store_one(model: Any, data: MarginData, machine: Machine) -> None:
-    """Store the only machine, and say what a fit of one problem says."""
-    store(model, data, [machine])
-    model.n_support_ = np.array([len(model.support_)], dtype=np.int32)
-    model.n_iter_ = max(1, machine.solution.n_iter)
-    model.solution_.unwrap()
 
 
 # ---- answers ----

@@ -10,21 +10,20 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotSeparable
 from mercer.estimator import MarginData
-from mercer.models.margin.classifier import MarginClassifier
-from mercer.models.margin.hard import COINCIDE, FINER
+from mercer.models.margin.hard import COINCIDE, FINER, kkt_violation, solve_in_own_unit
 from mercer.models.margin.hulls import common_point, side_name, space_of
-from mercer.models.margin.machines import check_share, solver_of
 from mercer.models.margin.problems import (
     Machine,
     Task,
+    check_share,
     in_name_of,
     is_good,
-    kkt_violation,
     one_by_one,
-    solve_in_own_unit,
+    solver_of,
     square_norm,
     stopped,
 )
+from mercer.models.margin.svc import MarginClassifier
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 

@@ -13,16 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimator import KernelEstimator, MarginData, assemble, check_weights
 from mercer.models.margin.machines import (
     LEARNED,
-    check_share,
     check_state,
     function_of,
-    solve,
-    solver_of,
-    store_one,
     values,
     weights_of_columns,
 )
-from mercer.models.margin.problems import Machine, gram_rows, is_good, square_norm, stopped
+from mercer.models.margin.problems import (
+    Machine,
+    check_share,
+    gram_rows,
+    is_good,
+    solve,
+    solver_of,
+    square_norm,
+    stopped,
+    store_one,
+)
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 LEAST = 1e-6  # part of tol below which no solution is asked for

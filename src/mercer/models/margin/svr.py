@@ -14,18 +14,24 @@ from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
     LEARNED,
-    check_positive,
-    check_price,
-    check_share,
     check_state,
     function_of,
-    solve,
-    solver_of,
-    store_one,
     values,
     weights_of_columns,
 )
-from mercer.models.margin.problems import Machine, gram_rows, split, square_norm, tube_problem
+from mercer.models.margin.problems import (
+    Machine,
+    check_positive,
+    check_price,
+    check_share,
+    gram_rows,
+    solve,
+    solver_of,
+    split,
+    square_norm,
+    store_one,
+    tube_problem,
+)
 from mercer.solvers import BoxQP, Rows, Solution
 
 
