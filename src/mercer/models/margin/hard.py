@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from mercer.errors import NotSeparable
 from mercer.estimator import MarginData
-from mercer.models.margin.hulls import common_point, nearest_points, side_name, space_of
+from mercer.models.margin.hulls import HullSpace, common_point, nearest_points, side_name, space_of
 from mercer.models.margin.problems import (
     Machine,
     Task,
@@ -51,23 +52,8 @@ def solve_in_own_unit(
     something only where the answer is the function wanted. Steps are taken in growing portions, and
     after each `unit_of` may raise if there is no such unit.
 
-    Parameters
-    ----------
-    problem_in : callable
-        Returns the problem in a unit.
-    unit_of : callable
-        Returns the unit wanted, from a problem and its solution; raises where there is none.
-    unit : float
-        The unit to begin with.
-    rows : Rows
-        Rows of the matrix.
-    solver : SMO
-        Tolerance and limits.
-
-    Returns
-    -------
-    tuple of BoxQP and Solution
-        In the unit wanted, up to a factor of two.
+    `problem_in` returns the problem in a unit; what is returned is in the unit wanted, up to a
+    factor of two.
     """
     deadline = deadline_of(solver)
     start, taken = None, 0
@@ -94,19 +80,6 @@ def kkt_violation(
 
     With G = f − y: G is the same, −b, at all aᵢ inside their bounds, not less where aᵢ can only
     grow and not more where it can only shrink. Without an offset it is 0.
-
-    Parameters
-    ----------
-    f : ndarray
-        Values at the points; an offset does not matter if there is one.
-    y : ndarray
-        +1 or −1.
-    coef : ndarray
-        Signed coefficients.
-    bound : ndarray of bool
-        Which are at their upper bound.
-    offset : bool
-        Whether there is an offset.
     """
     grow, shrink = (y > 0) & ~bound, (y > 0) & (coef != 0)
     grow, shrink = grow | ((y < 0) & (coef != 0)), shrink | ((y < 0) & ~bound)
@@ -117,30 +90,43 @@ def kkt_violation(
     return float(max(0.0, high, -low))
 
 
+def hull_problem(space: HullSpace, most: np.ndarray, total: float, offset: bool) -> BoxQP:
+    """Return the problem min ½‖Σ aᵢφ(xᵢ)‖² over weights yᵢaᵢ from 0 to `most`.
+
+    With an offset those of each side sum to `total`, else all of them, and the variables are yᵢaᵢ.
+    """
+    y, K, zero = space.task.signs, space.rows.K, np.zeros(len(most))
+    if not offset:
+        return BoxQP(K, zero, zero, most, (total,), index=space.index, signs=y)
+    low, high = np.minimum(most * y, 0.0), np.maximum(most * y, 0.0)
+    groups = (y < 0).astype(np.int64)
+    return BoxQP(K, zero, low, high, (total, -total), groups, space.index)
+
+
+def certified(
+    coef: np.ndarray,
+    primal: float,
+    square: float,
+    violation: float,
+    n_iter: int,
+    tol: float,
+    why: Callable[[Solution], str],
+) -> Solution:
+    """Return the certificate of a machine as it is stored; `why` tells why it is not good."""
+    dual = float(np.abs(coef).sum()) - 0.5 * square
+    gap, primal = max(0.0, primal - dual), max(primal, dual)
+    final = Solution(coef, False, n_iter, residual=violation, gap=gap, primal=primal, dual=dual)
+    if is_good(final, tol):
+        return replace(final, converged=True)
+    return replace(final, message=why(final))
+
+
 def hard_machines(
-    data: MarginData,
-    rows: Rows,
-    tasks: Sequence[Task],
-    solver: SMO,
-    offset: bool,
-    owner: str,
+    data: MarginData, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, owner: str
 ) -> list[Machine]:
     """Return the machine of largest margin for each task, or raise `NotSeparable`.
 
-    Parameters
-    ----------
-    data : MarginData
-        The data.
-    rows : Rows
-        Rows of their Gram matrix.
-    tasks : sequence of Task
-        Which sides to separate.
-    solver : SMO
-        Tolerance and limits: of steps for each task, of time for all together.
-    offset : bool
-        Whether there is an offset.
-    owner : str
-        Who asks; messages begin with it.
+    The limits of the solver are of steps for each task, of time for all together.
     """
     return [
         _Hulls(data, rows, task, one, offset, owner).machine()
@@ -179,8 +165,6 @@ class _Hulls:
         self.data, self.task, self.offset, self.owner = data, task, offset, owner
         self.solver, self.deadline = solver, deadline_of(solver)
         self.space = space_of(data, rows, task, offset)
-        y = task.signs
-        self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
 
     def problem(self, unit: float) -> BoxQP:
         """Return the problem with weights that sum to `unit` instead of 1.
@@ -188,12 +172,8 @@ class _Hulls:
         The box is twice as large as the sums allow, so that even a single weight is inside it and
         says what the multiplier is.
         """
-        y, index, K = self.task.signs, self.space.index, self.space.rows.K
-        if self.offset:
-            low, high = np.minimum(2 * unit * y, 0.0), np.maximum(2 * unit * y, 0.0)
-            return BoxQP(K, self.zero, low, high, (unit, -unit), self.groups, index)
-        high = np.full(len(y), 2 * unit)
-        return BoxQP(K, self.zero, self.zero, high, (unit,), index=index, signs=y)
+        most = np.full(len(self.task.signs), 2 * unit)
+        return hull_problem(self.space, most, unit, self.offset)
 
     def unit(self, problem: BoxQP, solution: Solution) -> float:
         """Return the sum of the weights for which Σ aᵢyᵢφ(xᵢ) is the solution itself."""
@@ -255,20 +235,9 @@ class _Hulls:
         square = float(coef @ f) if square is None else square
         none = np.zeros(len(coef), dtype=bool)
         primal = 0.5 * square / width**2 if width > 0 else np.inf
-        dual = float(np.abs(coef).sum()) - 0.5 * square
-        final = Solution(
-            value=coef,
-            converged=False,
-            n_iter=solution.n_iter,
-            residual=kkt_violation(f, y, coef, none, self.offset),
-            gap=max(0.0, primal - dual),
-            primal=max(primal, dual),
-            dual=dual,
-        )
-        if is_good(final, tol):
-            final = replace(final, converged=True)
-        else:
-            final = replace(final, message=self.warning(solution.message, final, tol))
+        violation = kkt_violation(f, y, coef, none, self.offset)
+        why = partial(self.warning, solution.message, tol)
+        final = certified(coef, primal, square, violation, solution.n_iter, tol, why)
         return Machine(self.task.index, coef, none, -middle, square, final)
 
     def strip(self, f: np.ndarray) -> tuple[float, float]:
@@ -279,7 +248,7 @@ class _Hulls:
         low, high = float(f[y > 0].min()), float(f[y < 0].max())
         return 0.5 * (low - high), 0.5 * (low + high)
 
-    def warning(self, cause: str, solution: Solution, tol: float) -> str:
+    def warning(self, cause: str, tol: float, solution: Solution) -> str:
         """Return why the machine is not the one asked for."""
         if np.isfinite(solution.primal):  # type: ignore[arg-type]
             cure = "scale the columns, or use a finite C."

@@ -12,7 +12,7 @@ from mercer.domains import GramRows
 from mercer.domains.tables import has_width
 from mercer.engines import pick, row_blocks
 from mercer.errors import ModelFileError
-from mercer.estimator import is_plain_linear, linear_weights
+from mercer.estimator import held_state, is_plain_linear, linear_weights
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.rkhs import Function
 
@@ -146,14 +146,10 @@ def n_problems(model: Any) -> int:
 
 def check_state(model: Any) -> None:
     """Refuse a state read from a file whose parts do not belong together."""
-    held = {name: value for name, value in vars(model).items() if name in model._learned}
+    held = held_state(model, sorted(set(model._learned) - OPTIONAL))
     if not held:
         return
-    owner = type(model).__name__
-    missing = sorted(set(model._learned) - OPTIONAL - set(held))
-    if missing:
-        raise ModelFileError(f"a {owner} without {', '.join(missing)}")
-    domain = model.kernel_.domain
+    owner, domain = type(model).__name__, model.kernel_.domain
     m = domain.size(model.support_vectors_)
     if not (
         np.shape(model.support_) == np.shape(model.support_kind_) == (m,)

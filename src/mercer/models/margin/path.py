@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from mercer.checks import check_grid
 from mercer.errors import InvalidInput
 from mercer.estimator import MarginData
 from mercer.models.margin.folds import (
@@ -130,7 +131,7 @@ def path_along_C(
     """
     name = type(model).__name__
     owner = f"{name}.path"
-    given = _check_Cs(Cs, owner)
+    given = check_grid(Cs, "Cs", owner)
     grid, place = np.unique(given, return_inverse=True)
     fresh = clone(model).set_params(C=float(grid[0]))
     fresh._check_params()
@@ -170,16 +171,6 @@ def path_along_C(
         losses=None if walk is None else np.array(walk.losses)[place],
         fold_iter=None if walk is None else np.array(walk.n_iter)[place],
     )
-
-
-def _check_Cs(Cs: Any, owner: str) -> np.ndarray:
-    try:
-        grid = np.array(Cs, dtype=float).reshape(-1)
-    except (TypeError, ValueError):
-        grid = np.zeros(0)
-    if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
-        raise InvalidInput(f"{owner}: Cs={Cs!r}; give one or more finite numbers > 0.")
-    return grid
 
 
 def grown(machine: Machine, factor: float) -> np.ndarray:

@@ -28,6 +28,7 @@ from mercer.kernels import Kernel, check_diagonal
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
+from mercer.solvers.box import meets
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
 FINE, STEPS = 1e-10, 2000
@@ -251,38 +252,17 @@ def joined(variables: np.ndarray, epsilon: float) -> np.ndarray:
 # ---- What is said of a machine once it is in its final form: verdict and warning.
 
 
-def is_good(solution: Solution, tol: float, floor: float = 0.0) -> bool:
-    """Whether a certificate meets a tolerance, as `SMO` judges it.
-
-    Parameters
-    ----------
-    solution : Solution
-        The certificate.
-    tol : float
-        Of the violation, and of the gap relative to the objective.
-    floor : float, default=0.0
-        A gap that may be from rounding alone.
-    """
-    size = max(abs(solution.primal), abs(solution.dual))  # type: ignore[arg-type]
-    small = solution.gap <= max(tol * size, floor)  # type: ignore[operator]
-    return bool(solution.residual <= tol and small)  # type: ignore[operator]
+def is_good(solution: Any, tol: float, floor: float = 0.0) -> bool:
+    """Whether a certificate meets a tolerance as `SMO` judges; a gap up to `floor` is rounding."""
+    s = solution
+    return bool(meets(tol, s.residual, s.gap, s.primal, s.dual, floor))
 
 
 def stopped(cause: str, solution: Solution, tol: float, cure: str) -> str:
     """Return the warning of a machine that is not good: cause, its own numbers, and a cure.
 
-    The model puts its name before it.
-
-    Parameters
-    ----------
-    cause : str
-        What the solver said.
-    solution : Solution
-        The certificate as it is stored.
-    tol : float
-        What was asked for.
-    cure : str
-        What to do; "allow more time", "raise max_iter" or "raise tol" is put before it.
+    The model puts its name before it; "allow more time", "raise max_iter" or "raise tol" comes
+    before the cure.
     """
     left = (
         f"KKT violation {solution.residual:.2g}, gap {solution.gap:.2g} of an objective of "

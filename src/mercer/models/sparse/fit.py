@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from mercer.checks import check_grid
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
 from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import MarginData, class_signs
+from mercer.estimator import MarginData, class_signs, held_state
 from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
@@ -125,14 +126,11 @@ def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray
 
 def check_state(model: Any) -> None:
     """Refuse a state read from a file whose parts do not belong together."""
-    held = {name: value for name, value in vars(model).items() if name in model._learned}
+    optional = {"n_features_in_", "feature_names_in_", "classes_"}
+    held = held_state(model, sorted(set(model._learned) - optional))
     if not held:
         return
     owner = type(model).__name__
-    optional = {"n_features_in_", "feature_names_in_", "classes_"}
-    missing = sorted(set(model._learned) - optional - set(held))
-    if missing:
-        raise ModelFileError(f"a {owner} without {', '.join(missing)}")
     s, *outputs = np.shape(model.dual_coef_)
     classes, domain = held.get("classes_"), model.kernel_.domain
     columns = outputs[0] if outputs else 2
@@ -222,7 +220,7 @@ def path_along_alpha(
     fresh = clone(model)
     sparse = fresh._prepare(X, y, sample_weight)
     grid = (
-        _checked(alphas, owner)
+        check_grid(alphas, "alphas", owner)
         if alphas is not None
         else _grid(fresh, sparse, n_alphas, eps, owner)
     )
@@ -254,16 +252,6 @@ def path_along_alpha(
         prototype_indices=sparse.indices,
         models=models,
     )
-
-
-def _checked(alphas: Any, owner: str) -> np.ndarray:
-    try:
-        grid = np.array(alphas, dtype=float).reshape(-1)
-    except (TypeError, ValueError):
-        grid = np.zeros(0)
-    if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
-        raise InvalidInput(f"{owner}: alphas={alphas!r}; give one or more finite numbers > 0.")
-    return grid
 
 
 def _grid(model: Any, sparse: Any, n_alphas: Any, eps: Any, owner: str) -> np.ndarray:
