@@ -31,18 +31,8 @@ def nearest_points(
 
     The weights are as exact as ``numpy.longdouble``, for whoever multiplies them before rounding.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, D)
-        The points.
-    y : ndarray
-        +1 or −1, the side of each.
-    offset : bool
-        Whether the segment runs between the hulls of the sides; else from 0 to that of yᵢzᵢ.
-    guess : ndarray
-        A direction to begin with.
-    seconds : float, optional
-        Limit on the time.
+    The points are the rows of Z, y has their sides; the segment runs between the hulls of the
+    sides, without an offset from 0 to the hull of yᵢzᵢ. `guess` is a direction to begin with.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
@@ -225,18 +215,8 @@ def space_of(
 ) -> HullSpace:
     """Return the space of a task.
 
-    Parameters
-    ----------
-    data : MarginData
-        The data.
-    rows : Rows
-        Rows of their Gram matrix.
-    task : Task
-        Which points.
-    offset : bool
-        Whether there is an offset; without one the origin matters and stays.
-    dense : bool, default=True
-        Whether a centred matrix may be made, where the columns cannot simply be centred.
+    Without an offset the origin matters and stays. A centred matrix is made only where `dense`,
+    and where the columns cannot simply be centred.
     """
     index = task.index
     diagonal = rows.diagonal if index is None else rows.diagonal[index]

@@ -93,17 +93,6 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
 
     Where the rule has no answer, that is with an offset and no other free point to make up for the
     one left out, it is k(x, x): the others, all at their bounds, stay as they are.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : collection of m points
-        The points; for a precomputed kernel the square matrix of their kernel values.
-    free : array of bool, shape (m,)
-        Which are free.
-    offset : bool
-        Whether an offset was fitted.
     """
     diagonal = np.asarray(kernel._diag(points), dtype=float)
     inside, others = np.flatnonzero(free), np.flatnonzero(~free)
@@ -304,19 +293,7 @@ def only_one(row: int, owner: str) -> InvalidInput:
 def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
     """Return the values of a support vector machine at its training points, each left out.
 
-    Parameters
-    ----------
-    model : margin machine
-        Fitted.
-    X : collection of n points
-        The training points, or the training Gram matrix.
-    verb : str, default="loo"
-        The method that asks.
-
-    Returns
-    -------
-    array of shape (n, problems)
-        Left-out values of every two-class problem.
+    X are the training points, or the training Gram matrix; one column for each two-class problem.
     """
     check_is_fitted(model)
     owner = f"{type(model).__name__}.{verb}"

@@ -113,21 +113,8 @@ def path_along_C(
 ) -> SVCPath:
     """Fit a classifier for every C, each from the solution of the one before it.
 
-    Parameters
-    ----------
-    model : SVC
-        The classifier; its own C is not used, and it is not changed.
-    X, y, sample_weight : data
-        As for ``fit``.
-    Cs : array-like
-        Values of C; solved from the smallest to the largest, answered in the order given.
-    cv : int, splitter, iterable or None
-        Folds to score every C on.
-
-    Returns
-    -------
-    SVCPath
-        Models, certificates, and scores where there are folds.
+    Its own C is not used, and it is not changed. Values of C are solved from the smallest to the
+    largest and answered in the order given; `cv` are folds to score every C on.
     """
     name = type(model).__name__
     owner = f"{name}.path"

@@ -53,20 +53,6 @@ def fit_sigmoid(
     same, the best slope with A < 0 is 0. Then |A| is 10⁻⁶ over the largest value, so that the
     order of the values is kept, and B makes every probability the frequency of the class.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Decision values at points that were held out.
-    positive : ndarray of bool of shape (n,)
-        Whether each is of the positive class.
-    weights : ndarray of shape (n,), optional
-        Weights.
-
-    Returns
-    -------
-    tuple of float
-        A and B.
-
     Examples
     --------
     >>> import numpy as np
@@ -143,36 +129,13 @@ def _exponent(values: np.ndarray, A: float, B: float) -> np.ndarray:
 def from_sign(values: np.ndarray, A: float, B: float) -> np.ndarray:
     """Return the probabilities of two classes; the second has more than ½ where values > 0.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Decision values.
-    A, B : float
-        The sigmoid.
-
-    Returns
-    -------
-    ndarray of shape (n, 2)
-        Probabilities, the second column never falling as the value grows.
+    The second column never falls as the value grows.
     """
     return np.exp(log_from_sign(values, A, B))
 
 
 def log_from_sign(values: np.ndarray, A: float, B: float) -> np.ndarray:
-    """Return logarithms of what `from_sign` returns, accurate where that rounds to 0 or 1.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Decision values.
-    A, B : float
-        The sigmoid.
-
-    Returns
-    -------
-    ndarray of shape (n, 2)
-        Log probabilities.
-    """
+    """Return logarithms of what `from_sign` returns, accurate where that rounds to 0 or 1."""
     g = _exponent(values, A, B)
     return np.stack([-np.logaddexp(0.0, g), -np.logaddexp(0.0, -g)], axis=1)
 
@@ -186,15 +149,7 @@ def couple(R: np.ndarray) -> np.ndarray:
     :math:`Q_{ii} = \sum_{s \ne i} r_{si}^2`, :math:`Q_{ij} = -r_{ji} r_{ij}` and a multiplier.
     Exact where the pairs are consistent, :math:`r_{ij} = p_i/(p_i + p_j)`.
 
-    Parameters
-    ----------
-    R : ndarray of shape (m, K, K)
-        ``R[:, i, j]`` is the probability of class i where it is i or j; the diagonal is not read.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        Probabilities; rows sum to 1.
+    ``R[:, i, j]`` is the probability of class i where it is i or j; the diagonal is not read.
 
     Examples
     --------
@@ -227,18 +182,6 @@ def agree(P: np.ndarray, winner: np.ndarray) -> np.ndarray:
     The Euclidean projection onto {p : p_winner ≥ p_k, Σp = 1}: the winner and those above it get
     their common mean, from the largest down, as long as they exceed it. A part in 10¹² goes to the
     winner, so that ``argmax`` finds it.
-
-    Parameters
-    ----------
-    P : ndarray of shape (m, K)
-        Probabilities.
-    winner : ndarray of int of shape (m,)
-        The class predicted.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        Probabilities; rows that agree already are as they were.
     """
     P = np.array(P, dtype=float)
     rows = np.flatnonzero(P.argmax(axis=1) != winner)
@@ -262,19 +205,8 @@ def agree(P: np.ndarray, winner: np.ndarray) -> np.ndarray:
 def from_pairs(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndarray) -> np.ndarray:
     """Return probabilities of K classes from the decision values of all pairs, coupled.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m, K(K − 1)/2)
-        Decision values of the pairs (0, 1), (0, 2), …; positive for the first class of the pair.
-    A, B : ndarray of shape (K(K − 1)/2,)
-        The sigmoid of each pair.
-    winner : ndarray of int of shape (m,)
-        The class predicted.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        Probabilities; the largest is that of the winner.
+    The pairs are (0, 1), (0, 2), …, one column each, positive for the first class of the pair; the
+    largest probability is that of the winner.
     """
     K = round(0.5 + np.sqrt(0.25 + 2 * len(A)))
     i, j = np.triu_indices(K, 1)
@@ -287,19 +219,8 @@ def from_pairs(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndar
 def from_rest(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndarray) -> np.ndarray:
     """Return probabilities of K classes from the decision values of each against the rest.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m, K)
-        Decision values, positive for the class of the column.
-    A, B : ndarray of shape (K,)
-        The sigmoid of each class.
-    winner : ndarray of int of shape (m,)
-        The class predicted.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        The sigmoids, normalised; the largest is that of the winner.
+    One column a class, positive for it. The sigmoids are normalised; the largest is that of the
+    winner.
     """
     log = -np.logaddexp(0.0, A * values + B)
     P = np.exp(log - log.max(axis=1, keepdims=True))
@@ -315,16 +236,7 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) ->
     Five stratified folds on the rows of the fit itself; each begins at the full solution without
     the coefficients of the points it leaves out, which takes few steps where few change.
 
-    Parameters
-    ----------
-    model : SVC or NuSVC
-        The model, its machines stored.
-    data : MarginData
-        What it was fitted on.
-    rows : Rows
-        Rows of the Gram matrix.
-    began : float
-        When the fit began, by ``time.monotonic``: `max_time` limits the whole of it.
+    `max_time` limits the whole fit, which began at `began` by ``time.monotonic``.
     """
     n, owner = len(data.y), type(model).__name__
     fold, counts = deal_folds(data, rows, model.random_state, owner)

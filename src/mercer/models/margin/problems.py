@@ -84,16 +84,7 @@ def solve_all(
     Small problems are solved to `FINE` where that takes few steps, so that the answer does not
     depend on the order of the rows, or on a row being given twice, in any digit that matters.
 
-    Parameters
-    ----------
-    problems : sequence of BoxQP
-        The problems, with ``rows.K`` as their matrix.
-    rows : Rows
-        The rows that they share.
-    solver : SMO
-        How.
-    starts : sequence, optional
-        Where to begin, one array or None for each problem.
+    `starts` has an array or None for each problem.
     """
     deadline = deadline_of(solver)
 
@@ -183,17 +174,8 @@ def gram_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows:
 
     A matrix that only the user vouches for is tested where it is small enough.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    X : collection
-        The points; for a precomputed kernel the square matrix of kernel values.
-    owner : str
-        Who asks; messages begin with it.
-    often : bool, default=False
-        Whether many problems in turn will use the rows. They are kept in float64 then, where that
-        fits, and no certificate needs the kernel again.
+    For many problems in turn (`often`) they are kept in float64, where that fits: then no
+    certificate needs the kernel again.
     """
     K: Any = Gram(kernel, X, keep=False)
     n = K.shape[0]
@@ -309,16 +291,8 @@ def binary_tasks(
 
     Of two classes the second is the positive one, of a pair the first: scikit-learn's signs.
 
-    Parameters
-    ----------
-    codes : ndarray
-        Class numbers 0, 1, …, one a point.
-    classes : int
-        How many classes there are.
-    kind : {"ovo", "ovr"}
-        One against one, or one against the rest.
-    among : ndarray, optional
-        Positions of the points to use, in increasing order; all by default.
+    Codes are class numbers 0, 1, …; `among` are positions of the points to use, increasing, all by
+    default.
     """
     mine = codes if among is None else codes[among]
     if classes == 2:
@@ -346,14 +320,8 @@ def pair_layout(columns: Sequence[np.ndarray], owners: np.ndarray, classes: int)
     A support vector of class c has one coefficient for each other class, in their order: that of
     the pair with class j is in row j, or j − 1 where j > c.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray of shape (n_SV,)
-        The coefficients of each pair, in the order of the pairs.
-    owners : ndarray of shape (n_SV,)
-        The class of each support vector.
-    classes : int
-        How many classes there are.
+    The columns are the coefficients of the pairs in their order, `owners` the classes of the
+    support vectors.
     """
     out = np.zeros((classes - 1, len(owners)))
     for (i, j), column in zip(combinations(range(classes), 2), columns, strict=True):
@@ -380,12 +348,7 @@ def votes(values: np.ndarray, classes: int) -> np.ndarray:
     s/(3(|s| + 1)), less than a third of a vote, which orders classes with as many votes; so does
     scikit-learn's ``decision_function_shape="ovr"``.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, pairs)
-        Positive for the first class of the pair.
-    classes : int
-        How many classes there are.
+    Values have a column for each pair, positive for its first class.
     """
     first, second = np.array(list(combinations(range(classes), 2))).T
     pairs = np.arange(len(first))

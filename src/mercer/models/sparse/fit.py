@@ -57,16 +57,7 @@ class SparseData:
 def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
     """Choose the prototypes, compute the features, and state the problems.
 
-    Parameters
-    ----------
-    model : L1VM
-        Whose parameters count.
-    data : MarginData
-        Checked points, without rows of weight zero.
-    loss : Loss
-        The loss.
-    X : collection
-        The points as they were given.
+    `data` are without rows of weight zero, X are the points as they were given.
     """
     total = 0.0 if data.weights is None else float(np.sum(data.weights))
     if not total < HEAVY:
@@ -205,16 +196,7 @@ def path_along_alpha(
 ) -> L1VMPath:
     """Fit clones of a model along penalties, from the largest down.
 
-    Parameters
-    ----------
-    model : L1VM
-        Whose other parameters count.
-    X, y, sample_weight
-        Training data.
-    alphas : array-like or None
-        The penalties, in any order.
-    n_alphas, eps
-        How many, and the last as a share of the first, where none are given.
+    Penalties come in any order; without any there are `n_alphas`, the last `eps` times the first.
     """
     owner = f"{type(model).__name__}.path"
     fresh = clone(model)
