@@ -163,7 +163,7 @@ class TakesKernel:
                 f"{type(self).__name__}: X is a {type(X).__name__}, no collection of "
                 f"points; {cure}."
             )
-        frame = isinstance(X, Table) or is_frame(X)
+        frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
         mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
         plain = (

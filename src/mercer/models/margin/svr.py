@@ -71,7 +71,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
             self._check_params()
             data = self._prepare(X, y, sample_weight)
             rows = gram_rows(data.kernel, data.X, type(self).__name__)
-            store_one(self, data, self._machine(data, rows))
+            self._store(data, self._machine(data, rows))
         return self
 
     def _check_params(self) -> None:
@@ -82,6 +82,9 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:
         return prepare_targets(self, X, y, sample_weight)
+
+    def _store(self, data: MarginData, machine: Machine) -> None:
+        store_one(self, data, machine)
 
     def _machine(self, data: MarginData, rows: Rows) -> Machine:
         """Solve the problem."""
@@ -365,14 +368,18 @@ class NuSVR(MarginRegressor):
             intercept, epsilon = -sum(multipliers) / 2, (multipliers[1] - multipliers[0]) / 2
         else:
             a, intercept, epsilon = a * problem.signs, 0.0, -multipliers[0]
-        self.epsilon_ = max(0.0, float(epsilon))
         coef = a[:n] + a[n:]
         square = square_norm(problem, solution)
         if epsilon < 0:  # far from the optimum, or by rounding: the primal value is that of ε = 0
             errors = EpsilonInsensitive(0.0).value(y, solution.extra["product"] + intercept)
             primal, dual = 0.5 * square + float(bound @ errors), float(solution.dual)  # type: ignore[arg-type]
             solution = replace(solution, primal=max(primal, dual), gap=max(0.0, primal - dual))
+        solution = replace(solution, extra={"epsilon": max(0.0, float(epsilon))})
         return Machine(None, coef, np.abs(coef) >= bound, intercept, square, solution)
+
+    def _store(self, data: MarginData, machine: Machine) -> None:
+        self.epsilon_ = machine.solution.extra["epsilon"]
+        super()._store(data, machine)
 
     def _check_state(self) -> None:
         check_state(self)
