@@ -55,6 +55,17 @@ def positive(
     return number
 
 
+def check_grid(values: Any, name: str, owner: str) -> np.ndarray:
+    """Return the values of a parameter along a path: one or more finite numbers > 0."""
+    try:
+        grid = np.array(values, dtype=float).reshape(-1)
+    except (TypeError, ValueError):
+        grid = np.zeros(0)
+    if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
+        raise InvalidInput(f"{owner}: {name}={values!r}; give one or more finite numbers > 0.")
+    return grid
+
+
 def step_limit(value: Any, owner: str) -> int | None:
     """Return the parameter max_iter, a whole number ≥ 1; None, and −1 for it, mean no limit."""
     if value is None:

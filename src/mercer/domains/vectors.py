@@ -122,7 +122,7 @@ def check_rows(X: Any, name: str, *, missing: bool = False) -> Any:
         X = _check_sparse(X, name)
     else:
         labels: tuple[str, ...] | None = None
-        if isinstance(X, Table) or is_frame(X):
+        if not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X)):
             X = Table.from_frame(X, name)
             labels, X = X.names if X.named else None, X.numeric(name)
         X = _check_dense(X, name, missing, labels)

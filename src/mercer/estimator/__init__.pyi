@@ -3,6 +3,7 @@ from mercer.estimator.base import (
     TakesKernel as TakesKernel,
     check_targets as check_targets,
     check_weights as check_weights,
+    held_state as held_state,
     is_single as is_single,
     set_params as set_params,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -30,7 +30,7 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
@@ -163,7 +163,7 @@ class TakesKernel:
                 f"{type(self).__name__}: X is a {type(X).__name__}, no collection of "
                 f"points; {cure}."
             )
-        frame = isinstance(X, Table) or is_frame(X)
+        frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
         mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
         plain = (
@@ -295,6 +295,15 @@ class TakesKernel:
         """Return new points for a fitted model."""
         check_is_fitted(self)
         return self._check_X(X, self.kernel_, reset=False)
+
+
+def held_state(model: Any, needed: Iterable[str]) -> dict[str, Any]:
+    """Return what a model read from a file has learned, nothing or all that is needed."""
+    held = {name: value for name, value in vars(model).items() if name in model._learned}
+    missing = [name for name in needed if held and name not in held]
+    if missing:
+        raise ModelFileError(f"a {type(model).__name__} without {', '.join(missing)}")
+    return held
 
 
 def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:

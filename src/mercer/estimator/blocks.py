@@ -153,7 +153,7 @@ def refuse_unread(X: Any, owner: str, fits: bool = True) -> None:
             f"{owner}: X is a path, {os.fspath(X)!r}; give what is in it, as with "
             "RowBlocks.from_parquet(path, target='y') or RowBlocks.from_npy(path, y_path)."
         )
-    if not isinstance(X, RowBlocks) and not is_dask(X):
+    if isinstance(X, np.ndarray) or not (isinstance(X, RowBlocks) or is_dask(X)):
         return
     rows = "RowBlocks" if isinstance(X, RowBlocks) else "dask data"
     blocks = "blocks" if isinstance(X, RowBlocks) else "RowBlocks.from_dask(X, y)"

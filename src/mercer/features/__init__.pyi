@@ -5,8 +5,11 @@ from mercer.features.nystroem import Nystroem as Nystroem, spanning_factor as sp
 from mercer.features.points import distinct as distinct, equal_points as equal_points
 from mercer.features.prototypes import (
     Prototypes as Prototypes,
-    TakesPrototypes as TakesPrototypes,
     check_prototypes as check_prototypes,
+    choose_prototypes as choose_prototypes,
+    map_to_prototypes as map_to_prototypes,
+    prototype_blocks as prototype_blocks,
+    with_prototypes as with_prototypes,
 )
 from mercer.features.sketch import TensorSketch as TensorSketch
 from mercer.features.table_columns import TableColumns as TableColumns, read_rows as read_rows

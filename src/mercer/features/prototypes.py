@@ -19,126 +19,109 @@ from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
 from mercer.rkhs import apart
 
-__all__ = ["Prototypes", "TakesPrototypes", "check_prototypes"]
-
 WORDS = ("all", "random", "kmeans")
 
 
-class TakesPrototypes(TakesKernel):
-    """The part of an estimator that chooses prototypes and maps points to kernel values with them.
+def choose_prototypes(
+    model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None
+) -> tuple[Any, np.ndarray | None]:
+    """Return the prototypes of a model, and their positions in X where they are rows of it.
 
-    Parameters
-    ----------
-    kernel : Kernel, str or callable
-        The kernel.
-    prototypes : {"all", "random", "kmeans"} or collection of points
-        Which prototypes.
-    n_prototypes : int, float or "sqrt"
-        How many, for "random" and "kmeans".
-    random_state : int, RandomState or None
-        For "random" and "kmeans".
+    A row that is given several times is one prototype, and a row of weight zero is none, so
+    that a weight of 2 is a row given twice.
     """
-
-    _needs_psd = False
-    prototypes: Any
-    n_prototypes: Any
-    random_state: Any
-    prototypes_: Any
-
-    def _choose(
-        self, kernel: Kernel, X: Any, weights: np.ndarray | None
-    ) -> tuple[Any, np.ndarray | None]:
-        """Return the prototypes, and their positions among the rows of X where they are rows.
-
-        A row that is given several times is one prototype, and a row of weight zero is none, so
-        that a weight of 2 is a row given twice.
-        """
-        word = self.prototypes
-        if not isinstance(word, str):
-            points = self._by_name(word, kernel, "prototypes")
-            points = given_points(kernel, X, points, "prototypes", type(self).__name__)
-            return kernel.domain.keep(points), None
-        if word not in WORDS:
-            raise InvalidInput(
-                f"{type(self).__name__}: prototypes={word!r}; give 'all', 'random', 'kmeans', or "
-                "the points themselves."
-            )
-        if word == "kmeans":
-            return self._centres(kernel, X, weights), None
-        index = distinct(kernel, X, weights)[0]
-        if word == "random":
-            count = self._count(len(index))
-            if count < len(index):
-                rng = random_source(self.random_state, type(self).__name__)
-                index = index[np.sort(rng.choice(len(index), count, replace=False))]
-        if isinstance(kernel.domain, GramRows):
-            return index, index
-        return kernel.domain.take(X, index), index
-
-    def _count(self, available: int) -> int:
-        """Return how many prototypes are wanted of the points there are."""
-        rule, owner = self.n_prototypes, type(self).__name__
-        number = isinstance(rule, int | float | np.number) and not isinstance(rule, bool)
-        if isinstance(rule, str) and rule == "sqrt":
-            return int(np.ceil(np.sqrt(available)))
-        if number and isinstance(rule, float | np.floating) and 0 < rule <= 1:
-            return int(np.ceil(rule * available))
-        if not number or rule < 1 or rule != int(rule):
-            raise InvalidInput(
-                f"{owner}: n_prototypes={rule!r}; give a whole number ≥ 1, a share of the points "
-                "in (0, 1], or 'sqrt'."
-            )
-        if rule > available:
-            warnings.warn(
-                f"{owner}: n_prototypes={rule}, but there are {available} different points; all "
-                "of them are prototypes.",
-                UserWarning,
-                stacklevel=5,
-            )
-        return min(int(rule), available)
-
-    def _centres(self, kernel: Kernel, X: Any, weights: np.ndarray | None) -> Any:
-        """Return the means of k-means clusters, the same in whatever order the rows come."""
-        owner = type(self).__name__
-        vectors = sp.issparse(X) or (
-            isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"
+    word = model.prototypes
+    if not isinstance(word, str):
+        points = model._by_name(word, kernel, "prototypes")
+        points = given_points(kernel, X, points, "prototypes", type(model).__name__)
+        return kernel.domain.keep(points), None
+    if word not in WORDS:
+        raise InvalidInput(
+            f"{type(model).__name__}: prototypes={word!r}; give 'all', 'random', 'kmeans', or "
+            "the points themselves."
         )
-        if not vectors or isinstance(kernel.domain, GramRows):
-            raise InvalidInput(
-                f"{owner}: prototypes='kmeans' takes means of points, which {kernel!r} on "
-                f"{kernel.domain.name} has none of; use prototypes='random', or give the points."
-            )
-        from sklearn.cluster import KMeans
-
-        index, total = distinct(kernel, X, weights)
-        points = kernel.domain.take(X, index)
-        count = self._count(len(total))
-        if count < len(total):
-            seeds = random_source(self.random_state, owner)
-            (points,), shift = moderate([points])  # squares of distances must exist
-            means = KMeans(count, random_state=seeds).fit(points, sample_weight=total)
-            points = shifted(means.cluster_centers_, shift) if shift else means.cluster_centers_
-        return kernel.domain.check(points, "prototypes")
-
-    def _map(self, X: Any) -> np.ndarray:
-        """Return the matrix of k(x, μ) of checked points, in float64."""
-        X, points = self._matched(X)
-        engine = pick(X, points)
-        out = engine.to_numpy(engine.gram(self.kernel_, X, points))
-        return np.asarray(out, dtype=np.float64)
-
-    def _matched(self, X: Any) -> tuple[Any, Any]:
-        # Points that happen to be the prototypes themselves are still new points to White noise.
-        points = self.prototypes_
-        return self.kernel_._checked(apart(self.kernel_.domain, X) if X is points else X, points)
-
-    def _row_blocks(self, X: Any) -> list[slice]:
-        """Return blocks of rows whose features fit the budget."""
-        domain = self.kernel_.domain
-        return row_blocks(domain.size(X), 16 * domain.size(self.prototypes_))
+    if word == "kmeans":
+        return _centres(model, kernel, X, weights), None
+    index = distinct(kernel, X, weights)[0]
+    if word == "random":
+        count = _count(model, len(index))
+        if count < len(index):
+            rng = random_source(model.random_state, type(model).__name__)
+            index = index[np.sort(rng.choice(len(index), count, replace=False))]
+    if isinstance(kernel.domain, GramRows):
+        return index, index
+    return kernel.domain.take(X, index), index
 
 
-class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesPrototypes, BaseEstimator):
+def _count(model: Any, available: int) -> int:
+    """Return how many prototypes are wanted of the points there are."""
+    rule, owner = model.n_prototypes, type(model).__name__
+    number = isinstance(rule, int | float | np.number) and not isinstance(rule, bool)
+    if isinstance(rule, str) and rule == "sqrt":
+        return int(np.ceil(np.sqrt(available)))
+    if number and isinstance(rule, float | np.floating) and 0 < rule <= 1:
+        return int(np.ceil(rule * available))
+    if not number or rule < 1 or rule != int(rule):
+        raise InvalidInput(
+            f"{owner}: n_prototypes={rule!r}; give a whole number ≥ 1, a share of the points "
+            "in (0, 1], or 'sqrt'."
+        )
+    if rule > available:
+        warnings.warn(
+            f"{owner}: n_prototypes={rule}, but there are {available} different points; all "
+            "of them are prototypes.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return min(int(rule), available)
+
+
+def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> Any:
+    """Return the means of k-means clusters, the same in whatever order the rows come."""
+    owner = type(model).__name__
+    vectors = sp.issparse(X) or (
+        isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"
+    )
+    if not vectors or isinstance(kernel.domain, GramRows):
+        raise InvalidInput(
+            f"{owner}: prototypes='kmeans' takes means of points, which {kernel!r} on "
+            f"{kernel.domain.name} has none of; use prototypes='random', or give the points."
+        )
+    from sklearn.cluster import KMeans
+
+    index, total = distinct(kernel, X, weights)
+    points = kernel.domain.take(X, index)
+    count = _count(model, len(total))
+    if count < len(total):
+        seeds = random_source(model.random_state, owner)
+        (points,), shift = moderate([points])  # squares of distances must exist
+        means = KMeans(count, random_state=seeds).fit(points, sample_weight=total)
+        points = shifted(means.cluster_centers_, shift) if shift else means.cluster_centers_
+    return kernel.domain.check(points, "prototypes")
+
+
+def map_to_prototypes(model: Any, X: Any) -> np.ndarray:
+    """Return the matrix of k(x, μ) of checked points, in float64."""
+    X, points = with_prototypes(model, X)
+    engine = pick(X, points)
+    out = engine.to_numpy(engine.gram(model.kernel_, X, points))
+    return np.asarray(out, dtype=np.float64)
+
+
+def with_prototypes(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return checked points and the prototypes of a model, each as its kernel takes them."""
+    # Points that happen to be the prototypes themselves are still new points to White noise.
+    points = model.prototypes_
+    return model.kernel_._checked(apart(model.kernel_.domain, X) if X is points else X, points)
+
+
+def prototype_blocks(model: Any, X: Any) -> list[slice]:
+    """Return blocks of rows whose features fit the budget."""
+    domain = model.kernel_.domain
+    return row_blocks(domain.size(X), 16 * domain.size(model.prototypes_))
+
+
+class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
     r"""Map a point to its kernel values with prototypes, φ(x) = [k(x, μ₁), …, k(x, μ_K)].
 
     In front of a linear model this makes a kernel machine of it: wherever the model has βᵀx it now
@@ -193,6 +176,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesPrototy
            [1., 1.]])
     """
 
+    _needs_psd = False
     _learned = (
         "kernel_",
         "prototypes_",
@@ -239,7 +223,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesPrototy
             if isinstance(kernel.domain, GramRows):
                 kernel.domain.check_square(X)
             kernel = kernel.fit_params(X, weights)
-            self.prototypes_, self.prototype_indices_ = self._choose(kernel, X, weights)
+            self.prototypes_, self.prototype_indices_ = choose_prototypes(self, kernel, X, weights)
             self.kernel_ = kernel
         return self
 
@@ -251,7 +235,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesPrototy
         X : collection of n points
             Points; when precomputed, their kernel values with the training points.
         """
-        return self._map(self._check_new(X))
+        return map_to_prototypes(self, self._check_new(X))
 
     @property
     def _n_features_out(self) -> int:

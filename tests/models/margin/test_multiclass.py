@@ -12,7 +12,8 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from mercer import RBF, SVC, Linear, NuSVC
 from mercer.errors import InvalidInput
-from mercer.models.margin import classifier
+from mercer.models.margin import machines
+from mercer.models.margin.machines import has_pairs
 from mercer.models.margin.problems import binary_tasks, n_tasks, pair_columns, pair_layout, votes
 
 CODES = np.array([2, 0, 1, 1, 3, 0, 2, 2, 3])
@@ -118,7 +119,7 @@ def test_evaluating_by_class_changes_nothing(cls, monkeypatch):
     X, y = X[:200] / 16, y[:200]
     model = cls(RBF(1.0)).fit(X, y)
     by_class = model.pairwise_decision_function(X)
-    monkeypatch.setattr(classifier, "BY_CLASS", 99)
+    monkeypatch.setattr(machines, "BY_CLASS", 99)
     np.testing.assert_allclose(model.pairwise_decision_function(X), by_class, atol=1e-12)
     # a class without any support vector is passed over
     shown = model.dual_coef_.copy()
@@ -127,7 +128,7 @@ def test_evaluating_by_class_changes_nothing(cls, monkeypatch):
     model.support_, model.n_support_ = model.support_[keep], model.n_support_.copy()
     model.n_support_[3] = 0
     expected = model.pairwise_decision_function(X)
-    monkeypatch.setattr(classifier, "BY_CLASS", 3)
+    monkeypatch.setattr(machines, "BY_CLASS", 3)
     np.testing.assert_allclose(model.pairwise_decision_function(X), expected, atol=1e-12)
 
 
@@ -154,7 +155,7 @@ def test_three_classes_tell_their_layout_apart():
     X = X[:90] / 16
     pairs, rest = (SVC(multi_class=kind).fit(X, y[:90]) for kind in ("ovo", "ovr"))
     assert pairs.dual_coef_.shape[0] == 2 and rest.dual_coef_.shape[0] == 3
-    assert pairs._has_pairs() and not rest._has_pairs()
+    assert has_pairs(pairs) and not has_pairs(rest)
     pairs.multi_class = "ovr"  # a parameter changed after the fit concerns the next one
     assert pairs.pairwise_decision_function(X).shape == (90, 3)
     assert (pairs.decision_function(X).max(1) > 1.5).all()

@@ -24,6 +24,7 @@ from mercer.models.margin.folds import (
     stratified_folds,
     values_at,
 )
+from mercer.models.margin.problems import gram_rows
 
 rng = np.random.default_rng(5)
 IRIS = load_iris(return_X_y=True)
@@ -152,7 +153,7 @@ def test_folds_are_those_of_cold_fits():
     for kind, (X, y) in {"ovo": scaled(load_iris), "ovr": scaled(load_wine)}.items():
         model = SVC(multi_class=kind, tol=1e-6, probability=True, C=2.0).fit(X, y)
         data = model._prepare(X, y, None)
-        rows = model._rows(data)
+        rows = gram_rows(data.kernel, data.X, "SVC")
         fold = stratified_folds(y)
         for k in range(5):
             train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -172,7 +173,7 @@ def test_folds_begin_at_the_full_solution():
     X, y = two_classes(600, flip_y=0.02, class_sep=1.5)
     model = SVC(C=0.5).fit(X, y)
     data = model._prepare(X, y, None)
-    rows = model._rows(data)
+    rows = gram_rows(data.kernel, data.X, "SVC")
     fold = stratified_folds(y)
     trains = [np.flatnonzero(fold != k) for k in range(5)]
     full = np.zeros((1, len(y)))
@@ -206,7 +207,7 @@ def test_a_class_missing_from_training_says_the_other():
     for kind in ("ovo", "ovr"):
         model = SVC(multi_class=kind).fit(X, y)
         data = model._prepare(X, y, None)
-        rows = model._rows(data)
+        rows = gram_rows(data.kernel, data.X, "SVC")
         start = np.zeros((3, 9))
         parts = fold_machines(model, data, rows, np.arange(8), start)
         values = values_at(rows, parts, np.array([8]))
@@ -292,22 +293,22 @@ def test_dealt_folds():
     X, y = two_classes(203, n_classes=3, n_clusters_per_class=1)
     model = SVC(RBF(1.0))
     data = model._prepare(X, y, None)
-    fold, counts = deal_folds(data, model._rows(data))
+    fold, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
     np.testing.assert_array_equal(counts, np.bincount(y))
     for c in range(3):
         assert np.ptp(np.bincount(fold[y == c], minlength=5)) <= 1
     assert np.ptp(np.bincount(fold)) <= 1
     # points that never meet have the same key, yet are no copies of one another
     data = SVC(RBF(1e-6))._prepare(X, y, None)
-    far, counts = deal_folds(data, model._rows(data))
+    far, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
     np.testing.assert_array_equal(counts, np.bincount(y))
     assert np.ptp(np.bincount(far)) <= 1
     # copies stay together, also a thousand of them
     data = SVC(RBF(1.0))._prepare(np.repeat(X, 7, axis=0), np.repeat(y, 7), None)
-    copies, counts = deal_folds(data, model._rows(data))
+    copies, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
     np.testing.assert_array_equal(copies, np.repeat(fold, 7))
     data = SVC(RBF(1.0))._prepare(np.zeros((1000, 2)), np.arange(1000) % 2, None)
-    copies, counts = deal_folds(data, model._rows(data))
+    copies, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
     assert counts.tolist() == [1, 1] and len(np.unique(copies)) == 2
 
 
@@ -317,7 +318,7 @@ def test_margin_points_are_not_taken_for_one():
     model = SVC(RBF(3.0), C=1e4).fit(X, y)
     assert (model.support_kind_ == "margin").sum() > 50
     data = model._prepare(X, y, None)
-    assert np.ptp(np.bincount(deal_folds(data, model._rows(data))[0])) <= 1
+    assert np.ptp(np.bincount(deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))[0])) <= 1
 
 
 # ------------------------------------------------------------------------------------------- NuSVC

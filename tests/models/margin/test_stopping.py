@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.models.margin.problems import is_good, kkt_violation, stopped
+from mercer.models.margin.hard import kkt_violation
+from mercer.models.margin.problems import is_good, stopped
 from mercer.solvers import Solution
 
 

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer import RBF, SVC, KernelPerceptron, Linear, Matern, Polynomial
+from mercer.models.margin.machines import weights_of_features
 from tests.models.margins import blobs, certificate
 
 
@@ -227,7 +228,7 @@ def test_few_features_are_used_as_weights_and_say_the_same():
     X, y = blobs(200, 2, noise=2.0)
     for kernel in (Linear(), Polynomial(2), Linear(np.array([[2.0, 0.5], [0.5, 1.0]]))):
         model = SVC(kernel, 0.3, tol=1e-9).fit(X, y)
-        assert model._weights() is not None
+        assert weights_of_features(model) is not None
         expected = kernel(X, model.support_vectors_) @ model.dual_coef_[0] + model.intercept_
         np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-10)
         sparse = SVC(kernel, 0.3, tol=1e-9).fit(sp.csr_array(X), y)

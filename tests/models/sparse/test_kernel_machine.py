@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 import mercer
 from mercer import RBF, KernelMachine, KernelRidge, Prototypes
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.prototypes import prototype_blocks
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 2))
@@ -134,7 +135,7 @@ def test_many_predictions_stay_in_the_budget():
     expected = machine.predict(many)
     with mercer.config(memory=200_000):
         np.testing.assert_allclose(machine.predict(many), expected, rtol=1e-12)
-        assert len(machine._row_blocks(many)) > 1
+        assert len(prototype_blocks(machine, many)) > 1
 
 
 # ---------------------------------------------------------------------------------- parameters

@@ -1,9 +1,7 @@
-from mercer.models.margin.base import MarginMachine as MarginMachine
 from mercer.models.margin.folds import (
     FOLDS as FOLDS,
     Tally as Tally,
     fold_machines as fold_machines,
-    spread as spread,
     stratified_folds as stratified_folds,
     values_at as values_at,
     with_time_left as with_time_left,
@@ -19,6 +17,7 @@ from mercer.models.margin.left_out import (
     rows_to_doubt as rows_to_doubt,
     span_moves as span_moves,
 )
+from mercer.models.margin.machines import is_margin as is_margin
 from mercer.models.margin.nusvc import NuSVC as NuSVC
 from mercer.models.margin.one_class import OneClassSVM as OneClassSVM
 from mercer.models.margin.path import ALIKE as ALIKE, FoldWalk as FoldWalk, grown as grown
@@ -30,6 +29,7 @@ from mercer.models.margin.problems import (
     joined as joined,
     solve_all as solve_all,
     split as split,
+    spread as spread,
     tube_problem as tube_problem,
     votes as votes,
 )

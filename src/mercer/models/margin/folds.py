@@ -67,23 +67,8 @@ def splits(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and test positions, among the points kept, of every fold.
 
-    Parameters
-    ----------
-    cv : int, splitter or iterable
-        Number of stratified folds, a splitter of scikit-learn, or pairs of index arrays.
-    X, y : data as given
-        For the splitter.
-    data : MarginData
-        The checked data, without rows of weight zero.
-    random_state : object
-        Seed of stratified folds.
-    owner : str
-        Who asks; messages begin with it.
-
-    Returns
-    -------
-    list of tuple
-        Positions; folds without a test row of positive weight are left out.
+    `cv` is a number of stratified folds, a splitter of scikit-learn, or pairs of index arrays.
+    Folds without a test row of positive weight are left out.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         if not 2 <= cv <= len(data.y):
@@ -114,15 +99,6 @@ def splits(
     if not kept:
         raise InvalidInput(f"{owner}: cv has no fold with a test row of positive weight.")
     return kept
-
-
-def spread(coef: np.ndarray, index: np.ndarray | None, n: int) -> np.ndarray:
-    """Return coefficients of some of the points as a vector over all n."""
-    if index is None:
-        return coef
-    out = np.zeros(n)
-    out[index] = coef
-    return out
 
 
 def fold_machines(
@@ -273,22 +249,6 @@ def deal_folds(
 
     Names and order of the classes make no difference. Points that a symmetry of the data exchanges
     have the same key, and are dealt in the order of the rows.
-
-    Parameters
-    ----------
-    data : MarginData
-        The points.
-    rows : Rows
-        Rows of their Gram matrix.
-    random_state : int, RandomState or None, default=None
-        Seed of the draw; None stands for 0.
-    owner : str, default="SVC"
-        Who asks; messages begin with it.
-
-    Returns
-    -------
-    tuple of ndarray
-        Numbers from 0 to 4, one a row; and numbers of points, one a class.
     """
     rng = generator(random_state, owner)
     members = [np.flatnonzero(data.y == c) for c in range(len(data.classes))]  # type: ignore[arg-type]

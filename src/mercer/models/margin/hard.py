@@ -10,111 +10,161 @@ float64 cannot tell.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from mercer.errors import NotSeparable
 from mercer.estimator import MarginData
-from mercer.models.margin.hulls import common_point, nearest_points, side_name, space_of
+from mercer.models.margin.hulls import HullSpace, common_point, nearest_points, side_name, space_of
 from mercer.models.margin.problems import (
     Machine,
     Task,
+    deadline_of,
     is_good,
-    kkt_violation,
     one_by_one,
-    solve_in_own_unit,
+    solve_all,
     square_norm,
     stopped,
+    time_left,
 )
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 #: Part of (Σ aᵢ√k(xᵢ, xᵢ))² below which v² counts as 0: it is a sum of terms of that size.
 COINCIDE = 16 * float(np.finfo(float).eps)
 ATTEMPTS = 50
+FIRST_PORTION, MOST_STEPS = 20_000, 10**7
 FINER = 0.25  # part of tol to solve to: stretching may double the violation, and again the gap
 
 
-def hard_machines(
-    data: MarginData,
+def solve_in_own_unit(
+    problem_in: Callable[[float], BoxQP],
+    unit_of: Callable[[BoxQP, Solution], float],
+    unit: float,
     rows: Rows,
-    tasks: Sequence[Task],
     solver: SMO,
-    offset: bool,
-    owner: str,
+) -> tuple[BoxQP, Solution]:
+    """Solve a problem without a linear term in the unit that its own answer sets.
+
+    Such a problem, its box and sums multiplied by u, has u times the answer; a tolerance means
+    something only where the answer is the function wanted. Steps are taken in growing portions, and
+    after each `unit_of` may raise if there is no such unit.
+
+    `problem_in` returns the problem in a unit; what is returned is in the unit wanted, up to a
+    factor of two.
+    """
+    deadline = deadline_of(solver)
+    start, taken = None, 0
+    most = MOST_STEPS if solver.max_iter is None else solver.max_iter
+    portion = FIRST_PORTION
+    while True:
+        problem = problem_in(unit)
+        limit = min(portion, max(1, most - taken))
+        one = SMO(solver.tol, limit, time_left(deadline), solver.callback)
+        solution = solve_all([problem], rows, one, [start])[0]
+        taken += solution.n_iter
+        better = unit_of(problem, solution)
+        settled = solution.converged and 0.5 * better <= unit <= 2.0 * better
+        stuck = not solution.converged and (solution.n_iter < limit or taken >= most)
+        if settled or stuck:
+            return problem, replace(solution, n_iter=taken)
+        start, unit, portion = solution.value * (better / unit), better, 4 * portion
+
+
+def kkt_violation(
+    f: np.ndarray, y: np.ndarray, coef: np.ndarray, bound: np.ndarray, offset: bool
+) -> float:
+    """Return by how much a classifier with margin 1 violates the optimality conditions, at worst.
+
+    With G = f − y: G is the same, −b, at all aᵢ inside their bounds, not less where aᵢ can only
+    grow and not more where it can only shrink. Without an offset it is 0.
+    """
+    grow, shrink = (y > 0) & ~bound, (y > 0) & (coef != 0)
+    grow, shrink = grow | ((y < 0) & (coef != 0)), shrink | ((y < 0) & ~bound)
+    G = f - y
+    low, high = G[grow].min(initial=np.inf), G[shrink].max(initial=-np.inf)
+    if offset:
+        return float(max(0.0, high - low))
+    return float(max(0.0, high, -low))
+
+
+def hull_problem(space: HullSpace, most: np.ndarray, total: float, offset: bool) -> BoxQP:
+    """Return the problem min ½‖Σ aᵢφ(xᵢ)‖² over weights yᵢaᵢ from 0 to `most`.
+
+    With an offset those of each side sum to `total`, else all of them, and the variables are yᵢaᵢ.
+    """
+    y, K, zero = space.task.signs, space.rows.K, np.zeros(len(most))
+    if not offset:
+        return BoxQP(K, zero, zero, most, (total,), index=space.index, signs=y)
+    low, high = np.minimum(most * y, 0.0), np.maximum(most * y, 0.0)
+    groups = (y < 0).astype(np.int64)
+    return BoxQP(K, zero, low, high, (total, -total), groups, space.index)
+
+
+def certified(
+    coef: np.ndarray,
+    primal: float,
+    square: float,
+    violation: float,
+    n_iter: int,
+    tol: float,
+    why: Callable[[Solution], str],
+) -> Solution:
+    """Return the certificate of a machine as it is stored; `why` tells why it is not good."""
+    dual = float(np.abs(coef).sum()) - 0.5 * square
+    gap, primal = max(0.0, primal - dual), max(primal, dual)
+    final = Solution(coef, False, n_iter, residual=violation, gap=gap, primal=primal, dual=dual)
+    if is_good(final, tol):
+        return replace(final, converged=True)
+    return replace(final, message=why(final))
+
+
+def hard_machines(
+    data: MarginData, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, owner: str
 ) -> list[Machine]:
     """Return the machine of largest margin for each task, or raise `NotSeparable`.
 
-    Parameters
-    ----------
-    data : MarginData
-        The data.
-    rows : Rows
-        Rows of their Gram matrix.
-    tasks : sequence of Task
-        Which sides to separate.
-    solver : SMO
-        Tolerance and limits: of steps for each task, of time for all together.
-    offset : bool
-        Whether there is an offset.
-    owner : str
-        Who asks; messages begin with it.
+    The limits of the solver are of steps for each task, of time for all together.
     """
     return [
-        _Hulls(data, rows, task, offset, owner).machine(one)
+        _Hulls(data, rows, task, one, offset, owner).machine()
         for task, one in one_by_one(solver, tasks)
     ]
 
 
-def hard_if_possible(
-    data: MarginData,
-    rows: Rows,
-    task: Task,
-    solver: SMO,
-    offset: bool,
-    C: float,
-) -> Machine | None:
-    """Return the machine of largest margin if it is also the solution for a finite C, else None.
+def hard_where_possible(
+    data: MarginData, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, C: float
+) -> dict[int, Machine]:
+    """Return the machines of largest margin of those tasks of which they solve that of a finite C.
 
-    It is where no coefficient exceeds C wᵢ: then no price up to C buys a margin violation.
-
-    Parameters
-    ----------
-    data : MarginData
-        The data.
-    rows : Rows
-        Rows of their Gram matrix.
-    task : Task
-        Which sides to separate.
-    solver : SMO
-        Tolerance and limits; half of the time is left for another way.
-    offset : bool
-        Whether there is an offset.
-    C : float
-        The price.
+    They do where no coefficient exceeds C wᵢ: then no price up to C buys a margin violation. Each
+    may take half of the time that is left, so that there is some for another way.
     """
-    seconds = None if solver.max_time is None else 0.5 * solver.max_time
-    half = SMO(solver.tol, solver.max_iter, seconds, solver.callback)
-    try:
-        machine = _Hulls(data, rows, task, offset, "SVC").machine(half)
-    except NotSeparable:
-        return None
-    weights = data.weights if task.index is None else data.weights[task.index]
-    inside = bool((np.abs(machine.coef) < C * weights).all())
-    return machine if machine.solution.converged and inside else None
+    found: dict[int, Machine] = {}
+    for (i, task), one in one_by_one(solver, list(enumerate(tasks))):
+        seconds = None if one.max_time is None else 0.5 * one.max_time
+        half = SMO(one.tol, one.max_iter, seconds, one.callback)
+        try:
+            machine = _Hulls(data, rows, task, half, offset, "SVC").machine()
+        except NotSeparable:
+            continue
+        weights = data.weights if task.index is None else data.weights[task.index]
+        if machine.solution.converged and bool((np.abs(machine.coef) < C * weights).all()):
+            found[i] = machine
+    return found
 
 
 class _Hulls:
     """The problem of one task."""
 
-    def __init__(self, data: MarginData, rows: Rows, task: Task, offset: bool, owner: str):
-        self.data, self.task = data, task
-        self.offset, self.owner, self.began = offset, owner, time.monotonic()
+    def __init__(
+        self, data: MarginData, rows: Rows, task: Task, solver: SMO, offset: bool, owner: str
+    ):
+        self.data, self.task, self.offset, self.owner = data, task, offset, owner
+        self.solver, self.deadline = solver, deadline_of(solver)
         self.space = space_of(data, rows, task, offset)
-        y = task.signs
-        self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
 
     def problem(self, unit: float) -> BoxQP:
         """Return the problem with weights that sum to `unit` instead of 1.
@@ -122,12 +172,8 @@ class _Hulls:
         The box is twice as large as the sums allow, so that even a single weight is inside it and
         says what the multiplier is.
         """
-        y, index, K = self.task.signs, self.space.index, self.space.rows.K
-        if self.offset:
-            low, high = np.minimum(2 * unit * y, 0.0), np.maximum(2 * unit * y, 0.0)
-            return BoxQP(K, self.zero, low, high, (unit, -unit), self.groups, index)
-        high = np.full(len(y), 2 * unit)
-        return BoxQP(K, self.zero, self.zero, high, (unit,), index=index, signs=y)
+        most = np.full(len(self.task.signs), 2 * unit)
+        return hull_problem(self.space, most, unit, self.offset)
 
     def unit(self, problem: BoxQP, solution: Solution) -> float:
         """Return the sum of the weights for which Σ aᵢyᵢφ(xᵢ) is the solution itself."""
@@ -138,39 +184,31 @@ class _Hulls:
             raise self.refusal(solution.value / total)
         return (2.0 if self.offset else 1.0) / square
 
-    def machine(self, solver: SMO) -> Machine:
+    def machine(self) -> Machine:
         """Solve, then shift and stretch the function until no point is inside the margin."""
-        space, tol, left = self.space, float(solver.tol), self.left(solver)
+        space, solver, tol = self.space, self.solver, float(self.solver.tol)
         largest = space.radius**2
         first = 1.0 / largest if largest > 0 else 1.0
-        fine = SMO(FINER * tol, solver.max_iter, left, solver.callback)
+        fine = SMO(FINER * tol, solver.max_iter, time_left(self.deadline), solver.callback)
         problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
         total, best = problem.totals[0], self.unit(problem, solution)
         weights, cause = np.abs(solution.value) / total, solution.message
         machine = self.stretched(weights, best, solution, tol)
         rounded = np.finfo(float).eps * float(weights @ space.lengths) ** 2 * best
         if "stopped" not in cause and (rounded > 0.01 * tol or not machine.solution.converged):
-            better = self.refined(weights, best, solution, tol, self.left(solver))
+            better = self.refined(weights, best, solution)
             if better is not None and better.solution.gap < machine.solution.gap:  # type: ignore[operator]
                 machine = better
         if not np.isfinite(machine.solution.primal) and "stopped" not in cause:  # type: ignore[arg-type]
             raise self.refusal(weights)
         return machine
 
-    def left(self, solver: SMO) -> float | None:
-        """Return what is left of the time."""
-        if solver.max_time is None:
-            return None
-        return max(0.0, solver.max_time - (time.monotonic() - self.began))
-
-    def refined(
-        self, weights: np.ndarray, unit: float, solution: Solution, tol: float, left: float | None
-    ) -> Machine | None:
+    def refined(self, weights: np.ndarray, unit: float, solution: Solution) -> Machine | None:
         """Return the machine from the points themselves, for the linear kernel."""
-        y, Z = self.task.signs, self.space.columns()
+        y, Z, tol = self.task.signs, self.space.columns(), float(self.solver.tol)
         if Z is None:
             return None
-        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, left)
+        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, time_left(self.deadline))
         if found is None:
             return None
         best = None
@@ -197,20 +235,9 @@ class _Hulls:
         square = float(coef @ f) if square is None else square
         none = np.zeros(len(coef), dtype=bool)
         primal = 0.5 * square / width**2 if width > 0 else np.inf
-        dual = float(np.abs(coef).sum()) - 0.5 * square
-        final = Solution(
-            value=coef,
-            converged=False,
-            n_iter=solution.n_iter,
-            residual=kkt_violation(f, y, coef, none, self.offset),
-            gap=max(0.0, primal - dual),
-            primal=max(primal, dual),
-            dual=dual,
-        )
-        if is_good(final, tol):
-            final = replace(final, converged=True)
-        else:
-            final = replace(final, message=self.warning(solution.message, final, tol))
+        violation = kkt_violation(f, y, coef, none, self.offset)
+        why = partial(self.warning, solution.message, tol)
+        final = certified(coef, primal, square, violation, solution.n_iter, tol, why)
         return Machine(self.task.index, coef, none, -middle, square, final)
 
     def strip(self, f: np.ndarray) -> tuple[float, float]:
@@ -221,7 +248,7 @@ class _Hulls:
         low, high = float(f[y > 0].min()), float(f[y < 0].max())
         return 0.5 * (low - high), 0.5 * (low + high)
 
-    def warning(self, cause: str, solution: Solution, tol: float) -> str:
+    def warning(self, cause: str, tol: float, solution: Solution) -> str:
         """Return why the machine is not the one asked for."""
         if np.isfinite(solution.primal):  # type: ignore[arg-type]
             cure = "scale the columns, or use a finite C."

@@ -31,18 +31,8 @@ def nearest_points(
 
     The weights are as exact as ``numpy.longdouble``, for whoever multiplies them before rounding.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, D)
-        The points.
-    y : ndarray
-        +1 or −1, the side of each.
-    offset : bool
-        Whether the segment runs between the hulls of the sides; else from 0 to that of yᵢzᵢ.
-    guess : ndarray
-        A direction to begin with.
-    seconds : float, optional
-        Limit on the time.
+    The points are the rows of Z, y has their sides; the segment runs between the hulls of the
+    sides, without an offset from 0 to the hull of yᵢzᵢ. `guess` is a direction to begin with.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
@@ -131,7 +121,7 @@ FEATURES = 500  # columns up to which explicit features are used to prove that c
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class HullSpace:
     """Rows for the points of one task, and how long the points are.
 
     Parameters
@@ -220,43 +210,35 @@ class Space:
         return F[:, size > 0] / size[size > 0]
 
 
-def space_of(data: MarginData, rows: Rows, task: Task, offset: bool, dense: bool = True) -> Space:
+def space_of(
+    data: MarginData, rows: Rows, task: Task, offset: bool, dense: bool = True
+) -> HullSpace:
     """Return the space of a task.
 
-    Parameters
-    ----------
-    data : MarginData
-        The data.
-    rows : Rows
-        Rows of their Gram matrix.
-    task : Task
-        Which points.
-    offset : bool
-        Whether there is an offset; without one the origin matters and stays.
-    dense : bool, default=True
-        Whether a centred matrix may be made, where the columns cannot simply be centred.
+    Without an offset the origin matters and stays. A centred matrix is made only where `dense`,
+    and where the columns cannot simply be centred.
     """
     index = task.index
     diagonal = rows.diagonal if index is None else rows.diagonal[index]
     lengths, m = np.sqrt(np.maximum(diagonal, 0.0)), len(task.signs)
     if not offset:
-        return Space(data, rows, task, rows, index, lengths, float(lengths.max()))
+        return HullSpace(data, rows, task, rows, index, lengths, float(lengths.max()))
     if is_plain_linear(data.kernel) and isinstance(data.X, np.ndarray):
         Z = np.asarray(data.X if index is None else data.X[index], dtype=float)
         Z = Z - Z[:1]
         Z = Z - Z.mean(axis=0)
         own = Rows(Gram(data.kernel, Z, keep=False))
         lengths = np.sqrt(np.maximum(own.diagonal, 0.0))
-        return Space(data, rows, task, own, None, lengths, float(lengths.max()))
+        return HullSpace(data, rows, task, own, None, lengths, float(lengths.max()))
     if not dense or m > DENSE or 32 * m**2 > get_config().memory:
-        return Space(data, rows, task, rows, index, lengths, float(lengths.max()))
+        return HullSpace(data, rows, task, rows, index, lengths, float(lengths.max()))
     K = rows.K.to_dense() if index is None else rows.K.block(index, index)
     K = np.array(K, dtype=float)
     mean = K.mean(axis=0)
     K -= mean
     K -= (mean - mean.mean())[:, None]
     radius = float(np.sqrt(max(0.0, float(K.diagonal().max()))))
-    return Space(data, rows, task, Rows(Dense(K, symmetric=True)), None, lengths, radius)
+    return HullSpace(data, rows, task, Rows(Dense(K, symmetric=True)), None, lengths, radius)
 
 
 # ---- common point ----
@@ -320,13 +302,13 @@ class CommonPoint:
 
 
 def common_point(
-    space: Space, weights: np.ndarray, offset: bool, most: np.ndarray | None = None
+    space: HullSpace, weights: np.ndarray, offset: bool, most: np.ndarray | None = None
 ) -> CommonPoint:
     """Return the certificate for weights of the points of a task.
 
     Parameters
     ----------
-    space : Space
+    space : HullSpace
         Where the points are.
     weights : ndarray
         A weight for each point of the task; the sign does not matter.
@@ -368,14 +350,14 @@ def _normal(u: np.ndarray, y: np.ndarray, offset: bool, free: np.ndarray) -> np.
     return u
 
 
-def _distance(space: Space, u: np.ndarray) -> float:
+def _distance(space: HullSpace, u: np.ndarray) -> float:
     some = np.flatnonzero(u)
     signed = (u * space.task.signs)[some]
     return float(np.sqrt(max(0.0, signed @ space.block(some) @ signed)))
 
 
 def _twins(
-    space: Space, u: np.ndarray, offset: bool, free: np.ndarray
+    space: HullSpace, u: np.ndarray, offset: bool, free: np.ndarray
 ) -> tuple[np.ndarray, float] | None:
     """Return a row of each side that the kernel cannot tell apart, if the weights use any."""
     y, some = space.task.signs, np.flatnonzero(u)
@@ -400,7 +382,7 @@ def _twins(
 
 
 def _meeting(
-    space: Space, u: np.ndarray, offset: bool, free: np.ndarray
+    space: HullSpace, u: np.ndarray, offset: bool, free: np.ndarray
 ) -> tuple[np.ndarray, float] | None:
     """Return weights for which explicit features coincide to the last digits, if there are any.
 
@@ -429,7 +411,7 @@ def _meeting(
     return None
 
 
-def _distance_of_features(space: Space, u: np.ndarray) -> float:
+def _distance_of_features(space: HullSpace, u: np.ndarray) -> float:
     """Return the distance from the features themselves: to rounding of a length, not a square."""
     kernel, some = space.data.kernel, np.flatnonzero(u)
     X = kernel.domain.take(space.data.X, space.points[some])
@@ -440,7 +422,7 @@ def _distance_of_features(space: Space, u: np.ndarray) -> float:
 
 
 def _shortest(
-    space: Space, u: np.ndarray, offset: bool, free: np.ndarray
+    space: HullSpace, u: np.ndarray, offset: bool, free: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Return the weights without those that do not matter."""
     y, first = space.task.signs, _distance(space, u)

@@ -28,6 +28,7 @@ from mercer.engines import pick, require_memory, row_blocks
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
 from mercer.estimator import same_points, take_rows
 from mercer.kernels import Kernel
+from mercer.models.margin.machines import columns_of
 from mercer.solvers import factor
 
 # Of the mean diagonal, added to the free block: points in the span of others make it singular.
@@ -36,37 +37,16 @@ LEAVES = 1e-3  # of its box, by which a coefficient must leave it for the rule t
 
 
 def span_loo(
-    kernel: Kernel,
-    points: Any,
-    coef: np.ndarray,
-    free: np.ndarray,
-    intercept: float,
-    offset: bool,
+    kernel: Kernel, points: Any, coef: np.ndarray, free: np.ndarray, intercept: float, offset: bool
 ) -> np.ndarray:
     """Return the values of Σ aᵢ k(xᵢ, ·) + b at its points, each left out, by the span rule.
 
     An approximation: exact where taking the point away makes no other coefficient reach or leave a
     bound. Points whose coefficient is 0 keep their value, which is exact.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, with words resolved.
-    points : collection of m points
-        The points; for a precomputed kernel the square matrix of their kernel values.
-    coef : array of shape (m,)
-        The coefficients aᵢ.
-    free : array of bool, shape (m,)
-        Which coefficients are strictly inside their bounds.
-    intercept : float
-        The offset b.
-    offset : bool
-        Whether the offset was fitted, that is Σaᵢ is fixed.
-
-    Returns
-    -------
-    array of shape (m,)
-        The values.
+    For a precomputed kernel the points are the square matrix of their kernel values. `free` says
+    which coefficients are strictly inside their bounds, `offset` whether b was fitted, that is Σaᵢ
+    is fixed.
     """
     engine = pick(points)
     coef = np.asarray(coef, dtype=float)
@@ -92,17 +72,6 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
 
     Where the rule has no answer, that is with an offset and no other free point to make up for the
     one left out, it is k(x, x): the others, all at their bounds, stay as they are.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : collection of m points
-        The points; for a precomputed kernel the square matrix of their kernel values.
-    free : array of bool, shape (m,)
-        Which are free.
-    offset : bool
-        Whether an offset was fitted.
     """
     diagonal = np.asarray(kernel._diag(points), dtype=float)
     inside, others = np.flatnonzero(free), np.flatnonzero(~free)
@@ -115,10 +84,7 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
         f"the span rule: 3 × the {m} × {m} matrix of the free support vectors",
         "Use a larger alpha or a smaller C, which make more of them bound",
     )
-    # With an offset k may be replaced by k + τ, which makes a free block of low rank definite.
-    shift = float(diagonal.mean()) if offset else 0.0
-    C = _block(kernel, points, inside, None) + shift
-    f = factor(C, RIDGE * float(np.trace(C)) / m, overwrite=True, owner=repr(kernel))
+    f, shift = _factored(kernel, points, inside, diagonal, offset)
     inverse, h, total = f.inverse_diagonal(), np.zeros(m), np.inf
     if offset:
         h = f.solve(np.ones(m))
@@ -161,9 +127,7 @@ def leaves_box(
     used = np.flatnonzero(coef)
     if m == 0 or not diagonal.any() or not len(used):
         return out
-    shift = float(diagonal.mean()) if offset else 0.0
-    C = _block(kernel, points, inside, None) + shift
-    f = factor(C, RIDGE * float(np.trace(C)) / m, overwrite=True, owner=repr(kernel))
+    f, shift = _factored(kernel, points, inside, diagonal, offset)
     h = f.solve(np.ones(m))
     total = float(h.sum())
     k = _block(kernel, points, inside, used) + shift
@@ -184,6 +148,19 @@ def leaves_box(
     gone[[place[int(at)] for at in used if free[at]], np.flatnonzero(free[used])] = False
     out[used] = gone.any(axis=0)
     return out
+
+
+def _factored(
+    kernel: Kernel, points: Any, inside: np.ndarray, diagonal: np.ndarray, offset: bool
+) -> tuple[Any, float]:
+    """Return the factor of the free block, and what was added to its entries.
+
+    With an offset k may be replaced by k + τ, which makes a free block of low rank definite.
+    """
+    shift = float(diagonal.mean()) if offset else 0.0
+    C = _block(kernel, points, inside, None) + shift
+    ridge = RIDGE * float(np.trace(C)) / len(inside)
+    return factor(C, ridge, overwrite=True, owner=repr(kernel)), shift
 
 
 def _block(kernel: Kernel, points: Any, rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
@@ -303,19 +280,7 @@ def only_one(row: int, owner: str) -> InvalidInput:
 def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
     """Return the values of a support vector machine at its training points, each left out.
 
-    Parameters
-    ----------
-    model : MarginMachine
-        The fitted machine.
-    X : collection of n points
-        The training points, or the training Gram matrix.
-    verb : str, default="loo"
-        The method that asks.
-
-    Returns
-    -------
-    array of shape (n, problems)
-        Left-out values of every two-class problem.
+    X are the training points, or the training Gram matrix; one column for each two-class problem.
     """
     check_is_fitted(model)
     owner = f"{type(model).__name__}.{verb}"
@@ -333,7 +298,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
     check_enough(int(np.count_nonzero(w)), offset, owner)
     features = kernel._n_features(points)
     values, leave = fitted.copy(), np.zeros(n, dtype=bool)
-    columns, several = model._columns().T, len(model.intercept_) > 1
+    columns, several = columns_of(model).T, len(model.intercept_) > 1
     for j, coef in enumerate(columns):
         used = np.flatnonzero(coef)
         if not len(used):

@@ -10,19 +10,26 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotSeparable
 from mercer.estimator import MarginData
-from mercer.models.margin.classifier import MarginClassifier
-from mercer.models.margin.hard import COINCIDE, FINER
+from mercer.models.margin.hard import (
+    COINCIDE,
+    FINER,
+    certified,
+    hull_problem,
+    kkt_violation,
+    solve_in_own_unit,
+)
 from mercer.models.margin.hulls import common_point, side_name, space_of
 from mercer.models.margin.problems import (
     Machine,
     Task,
-    is_good,
-    kkt_violation,
+    check_share,
+    in_name_of,
     one_by_one,
-    solve_in_own_unit,
+    solver_of,
     square_norm,
     stopped,
 )
+from mercer.models.margin.svc import MarginClassifier
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 
@@ -144,12 +151,12 @@ class NuSVC(MarginClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        self._check_share("nu")
+        check_share(self, "nu")
 
     def _machines(self, data: MarginData, rows: Rows) -> list[Machine]:
         problems = [_Reduced(self, data, rows, task) for task in self._tasks(data)]
-        with self._named():
-            return [problem.machine(one) for problem, one in one_by_one(self._solver(), problems)]
+        with in_name_of(type(self).__name__):
+            return [problem.machine(one) for problem, one in one_by_one(solver_of(self), problems)]
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)
@@ -166,8 +173,6 @@ class _Reduced:
         self.space = space_of(data, rows, task, self.offset, dense=False)
         self.w = data.weights if task.index is None else data.weights[task.index]
         self.total = self.nu * float(self.w.sum())
-        y = task.signs
-        self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
         self.limit = 1.0
         if self.offset:
             self.check_reachable()
@@ -185,14 +190,8 @@ class _Reduced:
 
     def problem(self, unit: float) -> BoxQP:
         """Return the dual problem in a = yα, times `unit`: minimise ½aᵀKa, a between 0 and w y."""
-        y, index, K = self.task.signs, self.space.index, self.space.rows.K
-        total = unit * self.total
-        if self.offset:
-            box = unit * self.w * y
-            low, high = np.minimum(box, 0.0), np.maximum(box, 0.0)
-            sums = (0.5 * total, -0.5 * total)
-            return BoxQP(K, self.zero, low, high, sums, self.groups, index)
-        return BoxQP(K, self.zero, self.zero, unit * self.w, (total,), index=index, signs=y)
+        total = unit * self.total * (0.5 if self.offset else 1.0)
+        return hull_problem(self.space, unit * self.w, total, self.offset)
 
     def margin(self, problem: BoxQP, solution: Solution) -> float:
         """Return ρ in the unit of the problem, or refuse a margin of 0."""
@@ -267,23 +266,15 @@ class _Reduced:
             intercept -= float((moved - f).mean())
             f = moved
         # The certificate is that of SVC with this C, for the function as it is stored.
-        dual = float(np.abs(coef).sum()) - 0.5 * square
         primal = 0.5 * square + C * float(self.w @ np.maximum(0.0, 1.0 - y * (f + intercept)))
-        final = Solution(
-            value=coef,
-            converged=False,
-            n_iter=solution.n_iter,
-            residual=kkt_violation(f, y, coef, bound, self.offset),
-            gap=max(0.0, primal - dual),
-            primal=max(primal, dual),
-            dual=dual,
-            extra={"C": C},
-        )
+        violation = kkt_violation(f, y, coef, bound, self.offset)
         cure = "scale the columns, or give a larger nu."
-        if is_good(final, tol):
-            final = replace(final, converged=True)
-        else:
-            final = replace(final, message=stopped(solution.message, final, tol, cure))
+
+        def why(final: Solution) -> str:
+            return stopped(solution.message, final, tol, cure)
+
+        final = certified(coef, primal, square, violation, solution.n_iter, tol, why)
+        final = replace(final, extra={"C": C})
         return Machine(self.task.index, coef, bound, float(intercept), square, final)
 
     def names(self, between: str = " against ") -> str:

@@ -10,16 +10,32 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import MarginData, assemble, check_weights
-from mercer.models.margin.base import MarginMachine
-from mercer.models.margin.problems import Machine, is_good, square_norm, stopped
+from mercer.estimator import KernelEstimator, MarginData, assemble, check_weights
+from mercer.models.margin.machines import (
+    LEARNED,
+    check_state,
+    function_of,
+    values,
+    weights_of_columns,
+)
+from mercer.models.margin.problems import (
+    Machine,
+    check_share,
+    gram_rows,
+    is_good,
+    solve,
+    solver_of,
+    square_norm,
+    stopped,
+    store_one,
+)
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 LEAST = 1e-6  # part of tol below which no solution is asked for
 RIM = 1e-12  # part of ρ by which it is lowered, so that rounding puts no point below it
 
 
-class OneClassSVM(OutlierMixin, MarginMachine):
+class OneClassSVM(OutlierMixin, KernelEstimator):
     r"""Support vector machine of one class, for outliers and novelties.
 
     Minimises
@@ -83,9 +99,15 @@ class OneClassSVM(OutlierMixin, MarginMachine):
     array([ 1, -1])
     """
 
-    _learned = (*MarginMachine._learned, "n_support_")
+    _learned = (*LEARNED, "n_support_")
 
+    intercept_: np.ndarray
     n_iter_: int
+
+    function_ = property(function_of)
+    coef_ = property(weights_of_columns)
+    _values = values
+    _check_state = check_state
 
     def __init__(
         self,
@@ -120,10 +142,11 @@ class OneClassSVM(OutlierMixin, MarginMachine):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            self._solver()
-            self._check_share("nu")
+            solver_of(self)
+            check_share(self, "nu")
             data = self._prepare(X, sample_weight)
-            self._store_one(data, self._machine(data, self._rows(data)))
+            rows = gram_rows(data.kernel, data.X, type(self).__name__)
+            store_one(self, data, self._machine(data, rows))
         return self
 
     def _prepare(self, X: Any, sample_weight: Any) -> MarginData:
@@ -137,10 +160,10 @@ class OneClassSVM(OutlierMixin, MarginMachine):
         w = data.weights
         none, total = np.zeros(len(w)), float(self.nu) * float(w.sum())
         problem = BoxQP(rows.K, none, none, w, (total,))
-        solver, began, steps, start = self._solver(), time.monotonic(), 0, None
+        solver, began, steps, start = solver_of(self), time.monotonic(), 0, None
         tol, limit, seconds = float(solver.tol), solver.max_iter, solver.max_time
         while True:
-            solution = self._solved([problem], rows, None if start is None else [start], solver)[0]
+            solution = solve(self, [problem], rows, None if start is None else [start], solver)[0]
             steps += solution.n_iter
             machine = self._judged(problem, rows, replace(solution, n_iter=steps), tol)
             if machine.solution.converged or not solution.converged:

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from mercer.checks import check_grid
 from mercer.errors import InvalidInput
 from mercer.estimator import MarginData
 from mercer.models.margin.folds import (
     Tally,
     fold_machines,
     splits,
-    spread,
     values_at,
     with_time_left,
 )
-from mercer.models.margin.problems import Machine, Task, votes
+from mercer.models.margin.problems import Machine, Task, gram_rows, spread, votes
 from mercer.solvers import Rows
 
 ALIKE = 1.01  # ratio of losses up to which they count as equal
@@ -113,31 +113,18 @@ def path_along_C(
 ) -> SVCPath:
     """Fit a classifier for every C, each from the solution of the one before it.
 
-    Parameters
-    ----------
-    model : SVC
-        The classifier; its own C is not used, and it is not changed.
-    X, y, sample_weight : data
-        As for ``fit``.
-    Cs : array-like
-        Values of C; solved from the smallest to the largest, answered in the order given.
-    cv : int, splitter, iterable or None
-        Folds to score every C on.
-
-    Returns
-    -------
-    SVCPath
-        Models, certificates, and scores where there are folds.
+    Its own C is not used, and it is not changed. Values of C are solved from the smallest to the
+    largest and answered in the order given; `cv` are folds to score every C on.
     """
     name = type(model).__name__
     owner = f"{name}.path"
-    given = _check_Cs(Cs, owner)
+    given = check_grid(Cs, "Cs", owner)
     grid, place = np.unique(given, return_inverse=True)
     fresh = clone(model).set_params(C=float(grid[0]))
     fresh._check_params()
     data = fresh._prepare(X, y, sample_weight)
     folds = None if cv is None else splits(cv, X, y, data, model.random_state, owner)
-    rows = fresh._rows(data, often=True)
+    rows = gram_rows(data.kernel, data.X, name, often=True)
     walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)
     models: list[Any] = []
     machines: list[Machine] = []
@@ -171,16 +158,6 @@ def path_along_C(
         losses=None if walk is None else np.array(walk.losses)[place],
         fold_iter=None if walk is None else np.array(walk.n_iter)[place],
     )
-
-
-def _check_Cs(Cs: Any, owner: str) -> np.ndarray:
-    try:
-        grid = np.array(Cs, dtype=float).reshape(-1)
-    except (TypeError, ValueError):
-        grid = np.zeros(0)
-    if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
-        raise InvalidInput(f"{owner}: Cs={Cs!r}; give one or more finite numbers > 0.")
-    return grid
 
 
 def grown(machine: Machine, factor: float) -> np.ndarray:

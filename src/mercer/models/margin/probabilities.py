@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.errors import ModelFileError
 from mercer.estimator import MarginData
 from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
+from mercer.models.margin.machines import columns_of, has_pairs
 from mercer.models.margin.problems import votes
 from mercer.solvers import Rows
 
@@ -51,20 +52,6 @@ def fit_sigmoid(
     Where larger values do not make the positive class likelier, as on noise, or all values are the
     same, the best slope with A < 0 is 0. Then |A| is 10⁻⁶ over the largest value, so that the
     order of the values is kept, and B makes every probability the frequency of the class.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Decision values at points that were held out.
-    positive : ndarray of bool of shape (n,)
-        Whether each is of the positive class.
-    weights : ndarray of shape (n,), optional
-        Weights.
-
-    Returns
-    -------
-    tuple of float
-        A and B.
 
     Examples
     --------
@@ -142,36 +129,13 @@ def _exponent(values: np.ndarray, A: float, B: float) -> np.ndarray:
 def from_sign(values: np.ndarray, A: float, B: float) -> np.ndarray:
     """Return the probabilities of two classes; the second has more than ½ where values > 0.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Decision values.
-    A, B : float
-        The sigmoid.
-
-    Returns
-    -------
-    ndarray of shape (n, 2)
-        Probabilities, the second column never falling as the value grows.
+    The second column never falls as the value grows.
     """
     return np.exp(log_from_sign(values, A, B))
 
 
 def log_from_sign(values: np.ndarray, A: float, B: float) -> np.ndarray:
-    """Return logarithms of what `from_sign` returns, accurate where that rounds to 0 or 1.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Decision values.
-    A, B : float
-        The sigmoid.
-
-    Returns
-    -------
-    ndarray of shape (n, 2)
-        Log probabilities.
-    """
+    """Return logarithms of what `from_sign` returns, accurate where that rounds to 0 or 1."""
     g = _exponent(values, A, B)
     return np.stack([-np.logaddexp(0.0, g), -np.logaddexp(0.0, -g)], axis=1)
 
@@ -185,15 +149,7 @@ def couple(R: np.ndarray) -> np.ndarray:
     :math:`Q_{ii} = \sum_{s \ne i} r_{si}^2`, :math:`Q_{ij} = -r_{ji} r_{ij}` and a multiplier.
     Exact where the pairs are consistent, :math:`r_{ij} = p_i/(p_i + p_j)`.
 
-    Parameters
-    ----------
-    R : ndarray of shape (m, K, K)
-        ``R[:, i, j]`` is the probability of class i where it is i or j; the diagonal is not read.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        Probabilities; rows sum to 1.
+    ``R[:, i, j]`` is the probability of class i where it is i or j; the diagonal is not read.
 
     Examples
     --------
@@ -226,18 +182,6 @@ def agree(P: np.ndarray, winner: np.ndarray) -> np.ndarray:
     The Euclidean projection onto {p : p_winner ≥ p_k, Σp = 1}: the winner and those above it get
     their common mean, from the largest down, as long as they exceed it. A part in 10¹² goes to the
     winner, so that ``argmax`` finds it.
-
-    Parameters
-    ----------
-    P : ndarray of shape (m, K)
-        Probabilities.
-    winner : ndarray of int of shape (m,)
-        The class predicted.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        Probabilities; rows that agree already are as they were.
     """
     P = np.array(P, dtype=float)
     rows = np.flatnonzero(P.argmax(axis=1) != winner)
@@ -261,19 +205,8 @@ def agree(P: np.ndarray, winner: np.ndarray) -> np.ndarray:
 def from_pairs(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndarray) -> np.ndarray:
     """Return probabilities of K classes from the decision values of all pairs, coupled.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m, K(K − 1)/2)
-        Decision values of the pairs (0, 1), (0, 2), …; positive for the first class of the pair.
-    A, B : ndarray of shape (K(K − 1)/2,)
-        The sigmoid of each pair.
-    winner : ndarray of int of shape (m,)
-        The class predicted.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        Probabilities; the largest is that of the winner.
+    The pairs are (0, 1), (0, 2), …, one column each, positive for the first class of the pair; the
+    largest probability is that of the winner.
     """
     K = round(0.5 + np.sqrt(0.25 + 2 * len(A)))
     i, j = np.triu_indices(K, 1)
@@ -286,19 +219,8 @@ def from_pairs(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndar
 def from_rest(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndarray) -> np.ndarray:
     """Return probabilities of K classes from the decision values of each against the rest.
 
-    Parameters
-    ----------
-    values : ndarray of shape (m, K)
-        Decision values, positive for the class of the column.
-    A, B : ndarray of shape (K,)
-        The sigmoid of each class.
-    winner : ndarray of int of shape (m,)
-        The class predicted.
-
-    Returns
-    -------
-    ndarray of shape (m, K)
-        The sigmoids, normalised; the largest is that of the winner.
+    One column a class, positive for it. The sigmoids are normalised; the largest is that of the
+    winner.
     """
     log = -np.logaddexp(0.0, A * values + B)
     P = np.exp(log - log.max(axis=1, keepdims=True))
@@ -314,24 +236,15 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) ->
     Five stratified folds on the rows of the fit itself; each begins at the full solution without
     the coefficients of the points it leaves out, which takes few steps where few change.
 
-    Parameters
-    ----------
-    model : SVC or NuSVC
-        The model, its machines stored.
-    data : MarginData
-        What it was fitted on.
-    rows : Rows
-        Rows of the Gram matrix.
-    began : float
-        When the fit began, by ``time.monotonic``: `max_time` limits the whole of it.
+    `max_time` limits the whole fit, which began at `began` by ``time.monotonic``.
     """
     n, owner = len(data.y), type(model).__name__
     fold, counts = deal_folds(data, rows, model.random_state, owner)
     full = np.zeros((len(model.intercept_), n))
     support = model.support_
-    full[:, support if data.kept is None else np.searchsorted(data.kept, support)] = (
-        model._columns().T
-    )
+    full[:, support if data.kept is None else np.searchsorted(data.kept, support)] = columns_of(
+        model
+    ).T
     values, tally = np.empty((n, len(full))), Tally()
     for k in np.unique(fold):
         held = np.flatnonzero(fold == k)
@@ -356,7 +269,7 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) ->
     model.probA_, model.probB_ = np.array(sigmoids).T.copy()
 
 
-class _Offered:
+class offered:
     """A method that exists with ``probability=True``; without, the reason is in the error."""
 
     def __init__(self, method: Callable):
@@ -374,85 +287,42 @@ class _Offered:
         return MethodType(self.method, model)
 
 
-class ProbabilityMixin:
-    """Gives a margin classifier `predict_proba` and `predict_log_proba`."""
+def _sigmoids(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    check_is_fitted(model)
+    if "probA_" not in vars(model):
+        raise NotFittedError(
+            f"{type(model).__name__}: it was fitted with probability=False and has no "
+            "probabilities; fit with probability=True."
+        )
+    return model.probA_, model.probB_
 
-    probability: bool
-    classes_: np.ndarray
-    probA_: np.ndarray
-    probB_: np.ndarray
 
-    @_Offered
-    def predict_proba(self, X: Any) -> np.ndarray:
-        r"""Return the probability of each class, row by row; exists with ``probability=True``.
+def probabilities(model: Any, X: Any) -> np.ndarray:
+    """Return the probability of each class at new points, shape (n, n_classes)."""
+    A, B = _sigmoids(model)
+    values, k = model._values(X), len(model.classes_)
+    if k == 2:
+        return from_sign(values[:, 0], A[0], B[0])
+    if has_pairs(model):
+        return from_pairs(values, A, B, votes(values, k).argmax(axis=1))
+    return from_rest(values, A, B, values.argmax(axis=1))
 
-        Two classes: :math:`P(y = 1 \mid x) = 1/(1 + \exp(A f(x) + B))` with A < 0, fitted to
-        decision values f of points that were held out in five folds, which depend on the points
-        and their weights but not on the order of the rows. More: the probabilities of
-        the pairs, coupled (Wu, Lin & Weng 2004), or of each class against the rest, normalised.
 
-        `predict` is the same with and without probabilities, and they agree with it always: the
-        largest is that of the class predicted. Where the fitted ones favour another class they are
-        replaced by the nearest that do not, for two classes by ½ : ½ (less than a thousandth
-        off, to keep the order of f). So P(y = 1) never falls as f grows, exceeds ½ where f > 0
-        and is below ½ where f < 0.
+def log_probabilities(model: Any, X: Any) -> np.ndarray:
+    """Return logarithms of `probabilities`; of two classes without rounding to 0 first."""
+    A, B = _sigmoids(model)
+    if len(model.classes_) == 2:
+        return log_from_sign(model._values(X)[:, 0], A[0], B[0])
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities(model, X))
 
-        With `class_weight`, or sample weights, these are probabilities in the weighted population,
-        as predictions are for it.
 
-        Parameters
-        ----------
-        X : collection of points
-            New points; when precomputed, their kernel values with the training points.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Probabilities in the order of ``classes_``; rows sum to 1.
-        """
-        A, B = self._sigmoids()
-        values = self._values(X)  # type: ignore[attr-defined]
-        k = len(self.classes_)
-        if k == 2:
-            return from_sign(values[:, 0], A[0], B[0])
-        if self._has_pairs():  # type: ignore[attr-defined]
-            return from_pairs(values, A, B, votes(values, k).argmax(axis=1))
-        return from_rest(values, A, B, values.argmax(axis=1))
-
-    @_Offered
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return logarithms of `predict_proba`; exists with ``probability=True``.
-
-        Parameters
-        ----------
-        X : collection of points
-            New points; when precomputed, their kernel values with the training points.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Log probabilities; of two classes accurate also where a probability rounds to 0.
-        """
-        A, B = self._sigmoids()
-        if len(self.classes_) == 2:
-            return log_from_sign(self._values(X)[:, 0], A[0], B[0])  # type: ignore[attr-defined]
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def _sigmoids(self) -> tuple[np.ndarray, np.ndarray]:
-        check_is_fitted(self)
-        if "probA_" not in vars(self):
-            raise NotFittedError(
-                f"{type(self).__name__}: it was fitted with probability=False and has no "
-                "probabilities; fit with probability=True."
-            )
-        return self.probA_, self.probB_
-
-    def _check_sigmoids(self, problems: int) -> None:
-        """Refuse sigmoids read from a file that do not belong to the problems."""
-        if "probA_" not in vars(self) and "probB_" not in vars(self):
-            return
-        A, B = (np.asarray(vars(self).get(name), dtype=float) for name in ("probA_", "probB_"))
-        good = A.shape == B.shape == (problems,)
-        if not (good and np.isfinite(A).all() and np.isfinite(B).all() and np.all(A < 0)):
-            raise ModelFileError(f"the sigmoids of a {type(self).__name__} do not fit it")
+def check_sigmoids(model: Any, problems: int) -> None:
+    """Refuse sigmoids read from a file that do not belong to the problems."""
+    state = vars(model)
+    if "probA_" not in state and "probB_" not in state:
+        return
+    A, B = (np.asarray(state.get(name), dtype=float) for name in ("probA_", "probB_"))
+    good = A.shape == B.shape == (problems,)
+    if not (good and np.isfinite(A).all() and np.isfinite(B).all() and np.all(A < 0)):
+        raise ModelFileError(f"the sigmoids of a {type(model).__name__} do not fit it")

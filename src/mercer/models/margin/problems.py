@@ -1,4 +1,9 @@
-"""Problems on one set of rows and what they come to, before an estimator stores it."""
+"""The problems of margin machines, solved on one set of rows, and what an estimator keeps of them.
+
+A fit reads: `_prepare` the data, `gram_rows` of them, a list of `BoxQP`, `solve` of them on these
+rows, one `Machine` for each, `store`. Everything but the storing leaves the estimator alone, so
+that paths and folds can do it again on the same data and rows.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +19,21 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_number, positive, step_limit
+from mercer.domains import GramRows
 from mercer.engines import single_threaded_blas
-from mercer.errors import NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import JUDGED, MarginData, check_definite, unproven
 from mercer.kernels import Kernel, check_diagonal
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
-from mercer.solvers import SMO, BoxQP, Rows, Solution
+from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
+from mercer.solvers.box import meets
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
 FINE, STEPS = 1e-10, 2000
 WORTH_THREADS = 10**6  # entries of all the problems' matrices from which threads share them
-FIRST_PORTION, MOST_STEPS = 20_000, 10**7
+HUGE = 1e150  # the square of more is no float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +64,15 @@ class Machine:
     solution: Solution
 
 
+def spread(coef: np.ndarray, index: np.ndarray | None, n: int) -> np.ndarray:
+    """Return coefficients of some of the points as a vector over all n."""
+    if index is None:
+        return coef
+    out = np.zeros(n)
+    out[index] = coef
+    return out
+
+
 def solve_all(
     problems: Sequence[BoxQP],
     rows: Rows,
@@ -67,31 +84,22 @@ def solve_all(
     Small problems are solved to `FINE` where that takes few steps, so that the answer does not
     depend on the order of the rows, or on a row being given twice, in any digit that matters.
 
-    Parameters
-    ----------
-    problems : sequence of BoxQP
-        The problems, with ``rows.K`` as their matrix.
-    rows : Rows
-        The rows that they share.
-    solver : SMO
-        How.
-    starts : sequence, optional
-        Where to begin, one array or None for each problem.
+    `starts` has an array or None for each problem.
     """
-    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    deadline = deadline_of(solver)
 
     def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
         problem, start, taken = problems[i], None if starts is None else starts[i], 0
         if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
-            fine = SMO(min(FINE, solver.tol), STEPS, _left(deadline), callback)
+            fine = SMO(min(FINE, solver.tol), STEPS, time_left(deadline), callback)
             solution = fine.solve(problem, start, rows)
             if solution.converged:
                 return solution
-            if _is_good(solution, solver.tol):
+            if is_good(solution, solver.tol):
                 return replace(solution, converged=True, message="")
             start, taken = solution.value, solution.n_iter
         limit = None if solver.max_iter is None else solver.max_iter - taken
-        solution = SMO(solver.tol, limit, _left(deadline), callback).solve(problem, start, rows)
+        solution = SMO(solver.tol, limit, time_left(deadline), callback).solve(problem, start, rows)
         return replace(solution, n_iter=solution.n_iter + taken)
 
     if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 1.5 * rows.n:
@@ -126,70 +134,21 @@ def _side_by_side(
             raise
 
 
-def solve_in_own_unit(
-    problem_in: Callable[[float], BoxQP],
-    unit_of: Callable[[BoxQP, Solution], float],
-    unit: float,
-    rows: Rows,
-    solver: SMO,
-) -> tuple[BoxQP, Solution]:
-    """Solve a problem without a linear term in the unit that its own answer sets.
-
-    Such a problem, its box and sums multiplied by u, has u times the answer; a tolerance means
-    something only where the answer is the function wanted. Steps are taken in growing portions, and
-    after each `unit_of` may raise if there is no such unit.
-
-    Parameters
-    ----------
-    problem_in : callable
-        Returns the problem in a unit.
-    unit_of : callable
-        Returns the unit wanted, from a problem and its solution; raises where there is none.
-    unit : float
-        The unit to begin with.
-    rows : Rows
-        Rows of the matrix.
-    solver : SMO
-        Tolerance and limits.
-
-    Returns
-    -------
-    tuple of BoxQP and Solution
-        In the unit wanted, up to a factor of two.
-    """
-    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
-    start, taken = None, 0
-    most = MOST_STEPS if solver.max_iter is None else solver.max_iter
-    portion = FIRST_PORTION
-    while True:
-        problem = problem_in(unit)
-        limit = min(portion, max(1, most - taken))
-        one = SMO(solver.tol, limit, _left(deadline), solver.callback)
-        solution = solve_all([problem], rows, one, [start])[0]
-        taken += solution.n_iter
-        better = unit_of(problem, solution)
-        settled = solution.converged and 0.5 * better <= unit <= 2.0 * better
-        stuck = not solution.converged and (solution.n_iter < limit or taken >= most)
-        if settled or stuck:
-            return problem, replace(solution, n_iter=taken)
-        start, unit, portion = solution.value * (better / unit), better, 4 * portion
-
-
 def one_by_one(solver: SMO, tasks: Sequence[Any]) -> Iterator[tuple[Any, SMO]]:
     """Yield every task with a solver for it, whose `max_time` is what the others have left."""
-    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    deadline = deadline_of(solver)
     for task in tasks:
-        yield task, SMO(solver.tol, solver.max_iter, _left(deadline), solver.callback)
+        yield task, SMO(solver.tol, solver.max_iter, time_left(deadline), solver.callback)
 
 
-def _left(deadline: float | None) -> float | None:
+def deadline_of(solver: SMO) -> float | None:
+    """Return when the `max_time` of a solver that begins now is over, by ``time.monotonic``."""
+    return None if solver.max_time is None else time.monotonic() + solver.max_time
+
+
+def time_left(deadline: float | None) -> float | None:
+    """Return the seconds until a deadline, 0 after it."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def _is_good(solution: Solution, tol: float) -> bool:
-    """Whether a certificate meets a tolerance, as `SMO` judges it."""
-    size = max(abs(solution.primal), abs(solution.dual))  # type: ignore[arg-type]
-    return bool(solution.residual <= tol and solution.gap <= tol * size)  # type: ignore[operator]
 
 
 def square_norm(problem: BoxQP, solution: Solution) -> float:
@@ -215,17 +174,8 @@ def gram_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows:
 
     A matrix that only the user vouches for is tested where it is small enough.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    X : collection
-        The points; for a precomputed kernel the square matrix of kernel values.
-    owner : str
-        Who asks; messages begin with it.
-    often : bool, default=False
-        Whether many problems in turn will use the rows. They are kept in float64 then, where that
-        fits, and no certificate needs the kernel again.
+    For many problems in turn (`often`) they are kept in float64, where that fits: then no
+    certificate needs the kernel again.
     """
     K: Any = Gram(kernel, X, keep=False)
     n = K.shape[0]
@@ -281,72 +231,20 @@ def joined(variables: np.ndarray, epsilon: float) -> np.ndarray:
     return variables if epsilon == 0 else np.sum(np.split(variables, 2), axis=0)
 
 
-# ---- What is said of a machine once it is in its final form: KKT violation, verdict, and
-# warning.
+# ---- What is said of a machine once it is in its final form: verdict and warning.
 
 
-def kkt_violation(
-    f: np.ndarray, y: np.ndarray, coef: np.ndarray, bound: np.ndarray, offset: bool
-) -> float:
-    """Return by how much a classifier with margin 1 violates the optimality conditions, at worst.
-
-    With G = f − y: G is the same, −b, at all aᵢ inside their bounds, not less where aᵢ can only
-    grow and not more where it can only shrink. Without an offset it is 0.
-
-    Parameters
-    ----------
-    f : ndarray
-        Values at the points; an offset does not matter if there is one.
-    y : ndarray
-        +1 or −1.
-    coef : ndarray
-        Signed coefficients.
-    bound : ndarray of bool
-        Which are at their upper bound.
-    offset : bool
-        Whether there is an offset.
-    """
-    grow, shrink = (y > 0) & ~bound, (y > 0) & (coef != 0)
-    grow, shrink = grow | ((y < 0) & (coef != 0)), shrink | ((y < 0) & ~bound)
-    G = f - y
-    low, high = G[grow].min(initial=np.inf), G[shrink].max(initial=-np.inf)
-    if offset:
-        return float(max(0.0, high - low))
-    return float(max(0.0, high, -low))
-
-
-def is_good(solution: Solution, tol: float, floor: float = 0.0) -> bool:
-    """Whether a certificate meets a tolerance, as `SMO` judges it.
-
-    Parameters
-    ----------
-    solution : Solution
-        The certificate.
-    tol : float
-        Of the violation, and of the gap relative to the objective.
-    floor : float, default=0.0
-        A gap that may be from rounding alone.
-    """
-    size = max(abs(solution.primal), abs(solution.dual))  # type: ignore[arg-type]
-    small = solution.gap <= max(tol * size, floor)  # type: ignore[operator]
-    return bool(solution.residual <= tol and small)  # type: ignore[operator]
+def is_good(solution: Any, tol: float, floor: float = 0.0) -> bool:
+    """Whether a certificate meets a tolerance as `SMO` judges; a gap up to `floor` is rounding."""
+    s = solution
+    return bool(meets(tol, s.residual, s.gap, s.primal, s.dual, floor))
 
 
 def stopped(cause: str, solution: Solution, tol: float, cure: str) -> str:
     """Return the warning of a machine that is not good: cause, its own numbers, and a cure.
 
-    The model puts its name before it.
-
-    Parameters
-    ----------
-    cause : str
-        What the solver said.
-    solution : Solution
-        The certificate as it is stored.
-    tol : float
-        What was asked for.
-    cure : str
-        What to do; "allow more time", "raise max_iter" or "raise tol" is put before it.
+    The model puts its name before it; "allow more time", "raise max_iter" or "raise tol" comes
+    before the cure.
     """
     left = (
         f"KKT violation {solution.residual:.2g}, gap {solution.gap:.2g} of an objective of "
@@ -393,16 +291,8 @@ def binary_tasks(
 
     Of two classes the second is the positive one, of a pair the first: scikit-learn's signs.
 
-    Parameters
-    ----------
-    codes : ndarray
-        Class numbers 0, 1, …, one a point.
-    classes : int
-        How many classes there are.
-    kind : {"ovo", "ovr"}
-        One against one, or one against the rest.
-    among : ndarray, optional
-        Positions of the points to use, in increasing order; all by default.
+    Codes are class numbers 0, 1, …; `among` are positions of the points to use, increasing, all by
+    default.
     """
     mine = codes if among is None else codes[among]
     if classes == 2:
@@ -430,14 +320,8 @@ def pair_layout(columns: Sequence[np.ndarray], owners: np.ndarray, classes: int)
     A support vector of class c has one coefficient for each other class, in their order: that of
     the pair with class j is in row j, or j − 1 where j > c.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray of shape (n_SV,)
-        The coefficients of each pair, in the order of the pairs.
-    owners : ndarray of shape (n_SV,)
-        The class of each support vector.
-    classes : int
-        How many classes there are.
+    The columns are the coefficients of the pairs in their order, `owners` the classes of the
+    support vectors.
     """
     out = np.zeros((classes - 1, len(owners)))
     for (i, j), column in zip(combinations(range(classes), 2), columns, strict=True):
@@ -464,12 +348,7 @@ def votes(values: np.ndarray, classes: int) -> np.ndarray:
     s/(3(|s| + 1)), less than a third of a vote, which orders classes with as many votes; so does
     scikit-learn's ``decision_function_shape="ovr"``.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, pairs)
-        Positive for the first class of the pair.
-    classes : int
-        How many classes there are.
+    Values have a column for each pair, positive for its first class.
     """
     first, second = np.array(list(combinations(range(classes), 2))).T
     pairs = np.arange(len(first))
@@ -480,7 +359,50 @@ def votes(values: np.ndarray, classes: int) -> np.ndarray:
     return won @ plus + (1.0 - won) @ minus + total / (3.0 * (np.abs(total) + 1.0))
 
 
-# ---- The two-class problem with a price C on margin violations, and the machine it comes to ----
+# ---- Machines of an estimator: what its parameters ask for, the problems with a price C, what
+# is stored.
+
+
+def check_positive(model: Any, name: str, *, infinite: bool = False, zero: bool = False) -> float:
+    """Return a parameter that must be a number > 0 (or ≥ 0)."""
+    owner = type(model).__name__
+    return positive(getattr(model, name), name, owner, infinite=infinite, zero=zero)
+
+
+def check_share(model: Any, name: str) -> float:
+    """Return a parameter that must be a number in (0, 1]."""
+    value = getattr(model, name)
+    number = as_number(value)
+    if not 0 < number <= 1:
+        raise InvalidInput(f"{type(model).__name__}: {name}={value!r}; give a number in (0, 1].")
+    return number
+
+
+def check_price(model: Any, C: float, data: MarginData, rows: Rows) -> None:
+    """Refuse a C for which squares of values of f would overflow."""
+    size = float(rows.diagonal.max(initial=0.0)) * float(data.weights.max(initial=0.0))
+    if C * max(size, HUGE**-1) > HUGE:
+        hard = ", or C=numpy.inf for the hard margin" if hasattr(model, "class_weight") else ""
+        raise InvalidInput(
+            f"{type(model).__name__}: C={C:g} times the largest k(x, x) and weight, {size:.3g}, "
+            f"is more than float64 can square; give C < {HUGE / max(size, 1):.0e}{hard}."
+        )
+
+
+def solver_of(model: Any) -> SMO:
+    """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
+    limit = step_limit(model.max_iter, type(model).__name__)
+    tol = check_positive(model, "tol")
+    seconds = None if model.max_time is None else check_positive(model, "max_time")
+    return SMO(tol, limit, seconds)
+
+
+def solve(
+    model: Any, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
+) -> list[Solution]:
+    """Solve problems with the solver that a model asks for, with errors in its name."""
+    with in_name_of(type(model).__name__):
+        return solve_all(problems, rows, solver or solver_of(model), starts)
 
 
 def soft_machines(
@@ -494,32 +416,13 @@ def soft_machines(
 ) -> list[Machine]:
     """Solve two-class problems, each with its own finite C.
 
-    Parameters
-    ----------
-    model : MarginClassifier
-        Whose offset, tolerance and limits; errors are in its name.
-    data : MarginData
-        The points.
-    rows : Rows
-        Rows of their Gram matrix.
-    tasks : sequence of Task
-        The problems.
-    prices : sequence of float
-        The C of each.
-    starts : sequence, optional
-        Where to begin, one array or None for each problem.
-    solver : SMO, optional
-        In place of the one that the model's parameters ask for.
-
-    Returns
-    -------
-    list of Machine
-        One for each problem.
+    Offset, tolerance and limits are those of the model; a `solver` in place of its own, and a start
+    for each problem, may be given.
     """
     offset = bool(model.fit_intercept)
-    model._check_price(max(prices, default=0.0), data, rows)
+    check_price(model, max(prices, default=0.0), data, rows)
     problems = [_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
-    solutions = model._solved(problems, rows, starts, solver)
+    solutions = solve(model, problems, rows, starts, solver)
     return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
 
 
@@ -536,3 +439,56 @@ def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
     bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
     square = square_norm(problem, solution)
     return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)
+
+
+def store(model: Any, data: MarginData, machines: Sequence[Machine]) -> None:
+    """Store the machines: the points that any of them uses, class by class, and coefficients."""
+    m, domain = len(data.y), data.kernel.domain
+    used, bound = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+    for machine in machines:
+        at: Any = slice(None) if machine.index is None else machine.index
+        used[at] |= machine.coef != 0
+        bound[at] |= machine.bound
+    support = np.flatnonzero(used)
+    classes = 0 if data.classes is None else len(data.classes)
+    if classes:
+        support = support[np.argsort(data.y[support], kind="stable")]
+    given = support if data.kept is None else data.kept[support]
+    model.kernel_ = data.kernel
+    model.support_ = given
+    precomputed = isinstance(domain, GramRows)
+    model.support_vectors_ = (
+        given.copy() if precomputed else domain.keep(domain.take(data.X, support))
+    )
+    model.support_kind_ = np.where(bound[support], "bound", "margin")
+    columns = [spread(machine.coef, machine.index, m)[support] for machine in machines]
+    pairs = classes > 2 and model.multi_class == "ovo"
+    model.dual_coef_ = (
+        pair_layout(columns, data.y[support], classes) if pairs else np.stack(columns)
+    )
+    model.intercept_ = np.array([machine.intercept for machine in machines])
+    solution = merged([machine.solution for machine in machines], model.dual_coef_)
+    text = solution.message.replace("SMO: ", "")
+    message = f"{type(model).__name__}: {text}" if text else ""
+    model.solution_ = replace(solution, message=message)
+    if "y_fit_" in model._learned:
+        _keep_targets(model, data)
+
+
+def _keep_targets(model: Any, data: MarginData) -> None:
+    """Keep targets and weights, which leave-one-out needs to fit without a row."""
+    model.y_fit_, model.weights_fit_ = data.y.copy(), None
+    if data.kept is not None:
+        model.y_fit_ = np.zeros(data.n, dtype=data.y.dtype)
+        model.y_fit_[data.kept] = data.y
+    if data.kept is not None or (data.weights != 1).any():
+        model.weights_fit_ = np.zeros(data.n)
+        model.weights_fit_[slice(None) if data.kept is None else data.kept] = data.weights
+
+
+def store_one(model: Any, data: MarginData, machine: Machine) -> None:
+    """Store the only machine, and say what a fit of one problem says."""
+    store(model, data, [machine])
+    model.n_support_ = np.array([len(model.support_)], dtype=np.int32)
+    model.n_iter_ = max(1, machine.solution.n_iter)
+    model.solution_.unwrap()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,23 +9,46 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import MarginData, prepare_targets, r_squared
+from mercer.estimator import KernelEstimator, MarginData, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
-from mercer.models.margin.base import MarginMachine
 from mercer.models.margin.left_out import loo_values
-from mercer.models.margin.problems import Machine, split, square_norm, tube_problem
+from mercer.models.margin.machines import (
+    LEARNED,
+    check_state,
+    function_of,
+    values,
+    weights_of_columns,
+)
+from mercer.models.margin.problems import (
+    Machine,
+    check_positive,
+    check_price,
+    check_share,
+    gram_rows,
+    solve,
+    solver_of,
+    split,
+    square_norm,
+    store_one,
+    tube_problem,
+)
 from mercer.solvers import BoxQP, Rows, Solution
 
 
-class MarginRegressor(RegressorMixin, MarginMachine):
+class MarginRegressor(RegressorMixin, KernelEstimator):
     """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
 
-    _learned = (*MarginMachine._learned, "n_support_", "y_fit_", "weights_fit_")
+    _learned: tuple[str, ...] = (*LEARNED, "n_support_", "y_fit_", "weights_fit_")
 
     C: float
+    fit_intercept: bool
     n_iter_: int
 
     score = r_squared
+    function_ = property(function_of)
+    coef_ = property(weights_of_columns)
+    _values = values
+    _check_state = check_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regression.
@@ -48,21 +70,21 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         with self._all_or_nothing():
             self._check_params()
             data = self._prepare(X, y, sample_weight)
-            self._store_one(data, self._machine(data, self._rows(data)))
+            rows = gram_rows(data.kernel, data.X, type(self).__name__)
+            self._store(data, self._machine(data, rows))
         return self
 
     def _check_params(self) -> None:
         """Refuse illegal parameters before any work."""
-        self._solver()
+        solver_of(self)
         self._check_flags()
-        self._check_positive("C")
+        check_positive(self, "C")
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:
         return prepare_targets(self, X, y, sample_weight)
 
-    def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
-        super()._store(data, machines)
-        self._keep_targets(data)
+    def _store(self, data: MarginData, machine: Machine) -> None:
+        store_one(self, data, machine)
 
     def _machine(self, data: MarginData, rows: Rows) -> Machine:
         """Solve the problem."""
@@ -194,15 +216,15 @@ class SVR(MarginRegressor):
 
     def _check_params(self) -> None:
         super()._check_params()
-        self._check_positive("epsilon", zero=True)
+        check_positive(self, "epsilon", zero=True)
 
     def _machine(self, data: MarginData, rows: Rows, start: Any = None) -> Machine:
         """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
-        self._check_price(float(self.C), data, rows)
+        check_price(self, float(self.C), data, rows)
         y, epsilon, bound = data.y, float(self.epsilon), float(self.C) * data.weights
         problem = tube_problem(rows, y, -bound, bound, epsilon, bool(self.fit_intercept))
         starts = None if start is None else [split(start, epsilon)]
-        solution = self._solved([problem], rows, starts)[0]
+        solution = solve(self, [problem], rows, starts)[0]
         a, multipliers = solution.value, solution.extra["multipliers"]
         intercept = -multipliers[0] if multipliers else 0.0
         square = square_norm(problem, solution)
@@ -319,7 +341,7 @@ class NuSVR(MarginRegressor):
 
     def _check_params(self) -> None:
         super()._check_params()
-        self._check_share("nu")
+        check_share(self, "nu")
 
     def _machine(self, data: MarginData, rows: Rows) -> Machine:
         """Minimise ½aᵀKa − yᵀa with Σ|aᵢ| = CνW; with an offset each half of it by itself.
@@ -327,7 +349,7 @@ class NuSVR(MarginRegressor):
         f − y is −ε − b where aᵢ > 0 is free and ε − b where aᵢ < 0 is. That the sum is reached,
         not only bounded, changes nothing: where ε = 0 the two variables of a point may both grow.
         """
-        self._check_price(float(self.C), data, rows)
+        check_price(self, float(self.C), data, rows)
         y, n, bound = data.y, len(data.y), float(self.C) * data.weights
         total = float(self.C) * float(self.nu) * float(data.weights.sum())
         none, both = np.zeros(n), np.tile(np.arange(n), 2)
@@ -340,22 +362,26 @@ class NuSVR(MarginRegressor):
             p, signs = np.concatenate([-y, y]), 1.0 - 2.0 * side
             high = np.tile(bound, 2)
             problem = BoxQP(rows.K, p, np.zeros(2 * n), high, (total,), None, both, signs)
-        solution = self._solved([problem], rows)[0]
+        solution = solve(self, [problem], rows)[0]
         a, multipliers = solution.value, solution.extra["multipliers"]
         if self.fit_intercept:
             intercept, epsilon = -sum(multipliers) / 2, (multipliers[1] - multipliers[0]) / 2
         else:
             a, intercept, epsilon = a * problem.signs, 0.0, -multipliers[0]
-        self.epsilon_ = max(0.0, float(epsilon))
         coef = a[:n] + a[n:]
         square = square_norm(problem, solution)
         if epsilon < 0:  # far from the optimum, or by rounding: the primal value is that of ε = 0
             errors = EpsilonInsensitive(0.0).value(y, solution.extra["product"] + intercept)
             primal, dual = 0.5 * square + float(bound @ errors), float(solution.dual)  # type: ignore[arg-type]
             solution = replace(solution, primal=max(primal, dual), gap=max(0.0, primal - dual))
+        solution = replace(solution, extra={"epsilon": max(0.0, float(epsilon))})
         return Machine(None, coef, np.abs(coef) >= bound, intercept, square, solution)
 
+    def _store(self, data: MarginData, machine: Machine) -> None:
+        self.epsilon_ = machine.solution.extra["epsilon"]
+        super()._store(data, machine)
+
     def _check_state(self) -> None:
-        super()._check_state()
+        check_state(self)
         if "epsilon_" in vars(self) and not 0 <= self.epsilon_ < np.inf:
             raise ModelFileError(f"a {type(self).__name__} with a tube of {self.epsilon_}")

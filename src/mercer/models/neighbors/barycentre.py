@@ -19,6 +19,7 @@ from mercer.estimator import (
     check_weights,
     choose_class,
     find_classes,
+    held_state,
 )
 from mercer.kernels import Kernel
 from mercer.operators import Gram
@@ -184,13 +185,9 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
         names = ("kernel_", "X_fit_", "dual_coef_", "intercept_", "classes_", "norms_")
-        missing = [name for name in names if name not in held]
-        if missing:
-            raise ModelFileError(f"a NearestBarycentre without {', '.join(missing)}")
+        if not held_state(self, names):
+            return
         count = len(self.classes_)
         outputs = () if count == 2 else (count,)
         arrays = (self.dual_coef_, self.intercept_, self.norms_)

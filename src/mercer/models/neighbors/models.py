@@ -19,6 +19,7 @@ from mercer.estimator import (
     check_lengths,
     check_same_points,
     check_targets,
+    held_state,
     r_squared,
 )
 from mercer.kernels import Kernel
@@ -37,10 +38,13 @@ class NeighborsBase(KernelEstimator):
         "feature_names_in_",
     )
 
-    n_neighbors: Any
-    weights: Any
     y_fit_: np.ndarray
     diagonal_: np.ndarray
+
+    def __init__(self, kernel: Any = "rbf", n_neighbors: int = 5, *, weights: Any = "uniform"):
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.weights = weights
 
     @property
     def function_(self) -> Any:
@@ -235,20 +239,16 @@ class NeighborsBase(KernelEstimator):
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        held = held_state(self, ("kernel_", "X_fit_", "y_fit_", "diagonal_"))
         if not held:
             return
-        name = type(self).__name__
-        missing = [n for n in ("kernel_", "X_fit_", "y_fit_", "diagonal_") if n not in held]
-        if missing:
-            raise ModelFileError(f"a {name} without {', '.join(missing)}")
         n = self.kernel_.domain.size(self.X_fit_)
         numbers = all(
             isinstance(held[a], np.ndarray) and held[a].dtype.kind in "fiu" and len(held[a]) == n
             for a in ("y_fit_", "diagonal_")
         )
         if not numbers or self.diagonal_.ndim != 1 or not self._fits_targets():
-            raise ModelFileError(f"the arrays of a {name} do not fit one another")
+            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
 
     def _fits_targets(self) -> bool:
         return self.y_fit_.ndim in (1, 2) and bool(np.isfinite(self.y_fit_).all())
@@ -306,11 +306,6 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
     _learned = (*NeighborsBase._learned, "classes_")
 
     score = accuracy
-
-    def __init__(self, kernel: Any = "rbf", n_neighbors: int = 5, *, weights: Any = "uniform"):
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.weights = weights
 
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training points and their classes.
@@ -432,11 +427,6 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
     """
 
     score = r_squared
-
-    def __init__(self, kernel: Any = "rbf", n_neighbors: int = 5, *, weights: Any = "uniform"):
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.weights = weights
 
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training points and their targets.

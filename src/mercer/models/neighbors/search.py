@@ -156,7 +156,7 @@ def _by_geometry(
     return np.maximum.accumulate(geometry.distance(r), axis=1), where
 
 
-class _Squares(RadialBound):
+class _SquaredDistances(RadialBound):
     """Tiles of squared distances by one product, and by differences where that is not enough."""
 
     def tile(self, rows: slice, cols: slice) -> Any:
@@ -168,7 +168,7 @@ class _Squares(RadialBound):
             radius = float(xx.max()) + float(yy.max()) if len(xx) and len(yy) else 0.0
         return not radius < LARGEST["float64"]
 
-    def by_differences(self, rows: np.ndarray | None = None) -> _Squares:
+    def by_differences(self, rows: np.ndarray | None = None) -> _SquaredDistances:
         """Return the same without cancellation, from the points as they came; for some rows."""
         part: Any = copy.copy(self) if rows is None else self.rows_of(rows)
         part._exact, (part._x, part._y) = True, self.collections
@@ -206,7 +206,7 @@ def _by_squares(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.nda
     """Return Euclidean distances and positions."""
     unit = RBF(1.0)
     first, second = (X, None) if Q is None else unit.domain.match(Q, X)
-    squares = fast = _Squares(unit, first, second)
+    squares = fast = _SquaredDistances(unit, first, second)
     n = squares.shape[1]
     most, zero = n - (skip is not None), np.zeros(n)
     if squares._exact:
@@ -215,7 +215,7 @@ def _by_squares(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.nda
     engine = pick(first)
     if engine.name != "numpy":
         there = None if second is None else engine.asarray(second)
-        fast = _Squares(unit, engine.asarray(first), there)
+        fast = _SquaredDistances(unit, engine.asarray(first), there)
     kept = min(most, k + SPARE)
     near, where = nearest(fast, kept, 1.0, zero, skip)
     s, where = _sorted(squares.pairs(where), where)

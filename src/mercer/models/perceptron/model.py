@@ -21,13 +21,14 @@ from mercer.estimator import (
     choose_class,
     class_signs,
     find_classes,
+    held_state,
     known_classes,
 )
 from mercer.kernels import Kernel
 from mercer.models.perceptron.rules import (
     MARGIN_BOUND,
     RULES,
-    State,
+    Learned,
     Training,
     check_rule,
     describe,
@@ -260,25 +261,25 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         return self
 
     def _training(
-        self, kernel: Kernel, X: Any, signs: np.ndarray, state: State, earlier: Any = None
+        self, kernel: Kernel, X: Any, signs: np.ndarray, state: Learned, earlier: Any = None
     ) -> Training:
         rule, offset = RULES[self.variant], bool(self.fit_intercept)
         return Training(kernel, X, signs, rule, float(self.power_t), offset, state, earlier)
 
-    def _fresh(self, kernel: Kernel, X: Any, classes: int) -> State:
+    def _fresh(self, kernel: Kernel, X: Any, classes: int) -> Learned:
         if not RULES[self.variant].margin:
-            return State.fresh(classes, 0.0)
+            return Learned.fresh(classes, 0.0)
         if self.margin is not None:
-            return State.fresh(classes, 0.5 * self.margin)
+            return Learned.fresh(classes, 0.5 * self.margin)
         diagonal = np.asarray(kernel._diag(X), dtype=float)
         square = float(diagonal.max(initial=0.0)) + (1.0 if self.fit_intercept else 0.0)
         if self.variant == "variable":
-            return State.fresh(classes, 0.5 * VARIABLE_MARGIN * square)
-        return State.fresh(classes, 0.5 * square**0.5, MARGIN_BOUND)
+            return Learned.fresh(classes, 0.5 * VARIABLE_MARGIN * square)
+        return Learned.fresh(classes, 0.5 * square**0.5, MARGIN_BOUND)
 
-    def _resumed(self) -> State:
+    def _resumed(self) -> Learned:
         margin = self.target_margin_ if self.margin is None else self.margin
-        state = State.fresh(np.size(self.n_updates_), 0.0)
+        state = Learned.fresh(np.size(self.n_updates_), 0.0)
         if RULES[self.variant].margin:
             state.half[:] = 0.5 * np.asarray(margin)
         state.bias[:] = self.intercept_
@@ -356,13 +357,9 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        held = held_state(self, sorted({*self._learned} - {"n_features_in_", "feature_names_in_"}))
         if not held:
             return
-        needed = set(self._learned) - {"n_features_in_", "feature_names_in_"}
-        missing = sorted(needed - set(held))
-        if missing:
-            raise ModelFileError(f"a KernelPerceptron without {', '.join(missing)}")
         m, *outputs = np.shape(self.dual_coef_)
         shape = tuple(outputs)
         names = ("intercept_", "norm_", "n_updates_", "margin_", "target_margin_")

@@ -71,7 +71,7 @@ def _is_number(value: Any) -> bool:
 
 
 @dataclass
-class State:
+class Learned:
     """What a class has learned besides its coefficients; one entry a class.
 
     ``half`` is half the margin asked for, in units of ‖θ‖ where margins are relative. A class
@@ -87,7 +87,7 @@ class State:
     halvings: np.ndarray
 
     @classmethod
-    def fresh(cls, classes: int, half: float, cap: int = UNLIMITED) -> State:
+    def fresh(cls, classes: int, half: float, cap: int = UNLIMITED) -> Learned:
         """Return the state before the first update."""
         return cls(
             bias=np.zeros(classes),
@@ -111,7 +111,7 @@ class Training:
         ±1: whether a point belongs to the class.
     rule, power, offset : Rule, float, bool
         The variant; steps are k^(−power) where they shrink; whether there is an offset.
-    state : State
+    state : Learned
         Changed in place.
     earlier : (points, coefficients of shape (m, classes)), optional
         The function learned before, from other points.
@@ -125,7 +125,7 @@ class Training:
         rule: Rule,
         power: float,
         offset: bool,
-        state: State,
+        state: Learned,
         earlier: tuple[Any, np.ndarray] | None = None,
     ):
         self.kernel, self.X, self.signs, self.rule, self.state = kernel, X, signs, rule, state

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from mercer.checks import check_grid
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
 from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import MarginData, class_signs
+from mercer.estimator import MarginData, class_signs, held_state
+from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.solvers import SparseERM
@@ -55,16 +57,7 @@ class SparseData:
 def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
     """Choose the prototypes, compute the features, and state the problems.
 
-    Parameters
-    ----------
-    model : L1VM
-        Whose parameters count.
-    data : MarginData
-        Checked points, without rows of weight zero.
-    loss : Loss
-        The loss.
-    X : collection
-        The points as they were given.
+    `data` are without rows of weight zero, X are the points as they were given.
     """
     total = 0.0 if data.weights is None else float(np.sum(data.weights))
     if not total < HEAVY:
@@ -79,10 +72,10 @@ def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
     given = not isinstance(model.prototypes, str)
     if matrix and given and data.kept is not None:  # a prototype may be a row of weight zero
         full = model._check_X(X, kernel, reset=False)
-        prototypes, indices = model._choose(kernel, full, None)
+        prototypes, indices = choose_prototypes(model, kernel, full, None)
         points = full[data.kept]
     else:
-        prototypes, indices = model._choose(kernel, points, data.repeats)
+        prototypes, indices = choose_prototypes(model, kernel, points, data.repeats)
     features = _features(kernel, points, prototypes, type(model).__name__)
     if indices is None:
         indices = np.arange(kernel.domain.size(prototypes))
@@ -124,14 +117,11 @@ def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray
 
 def check_state(model: Any) -> None:
     """Refuse a state read from a file whose parts do not belong together."""
-    held = {name: value for name, value in vars(model).items() if name in model._learned}
+    optional = {"n_features_in_", "feature_names_in_", "classes_"}
+    held = held_state(model, sorted(set(model._learned) - optional))
     if not held:
         return
     owner = type(model).__name__
-    optional = {"n_features_in_", "feature_names_in_", "classes_"}
-    missing = sorted(set(model._learned) - optional - set(held))
-    if missing:
-        raise ModelFileError(f"a {owner} without {', '.join(missing)}")
     s, *outputs = np.shape(model.dual_coef_)
     classes, domain = held.get("classes_"), model.kernel_.domain
     columns = outputs[0] if outputs else 2
@@ -206,22 +196,13 @@ def path_along_alpha(
 ) -> L1VMPath:
     """Fit clones of a model along penalties, from the largest down.
 
-    Parameters
-    ----------
-    model : L1VM
-        Whose other parameters count.
-    X, y, sample_weight
-        Training data.
-    alphas : array-like or None
-        The penalties, in any order.
-    n_alphas, eps
-        How many, and the last as a share of the first, where none are given.
+    Penalties come in any order; without any there are `n_alphas`, the last `eps` times the first.
     """
     owner = f"{type(model).__name__}.path"
     fresh = clone(model)
     sparse = fresh._prepare(X, y, sample_weight)
     grid = (
-        _checked(alphas, owner)
+        check_grid(alphas, "alphas", owner)
         if alphas is not None
         else _grid(fresh, sparse, n_alphas, eps, owner)
     )
@@ -253,16 +234,6 @@ def path_along_alpha(
         prototype_indices=sparse.indices,
         models=models,
     )
-
-
-def _checked(alphas: Any, owner: str) -> np.ndarray:
-    try:
-        grid = np.array(alphas, dtype=float).reshape(-1)
-    except (TypeError, ValueError):
-        grid = np.zeros(0)
-    if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
-        raise InvalidInput(f"{owner}: alphas={alphas!r}; give one or more finite numbers > 0.")
-    return grid
 
 
 def _grid(model: Any, sparse: Any, n_alphas: Any, eps: Any, owner: str) -> np.ndarray:

@@ -12,8 +12,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import check_weights, is_stream, score_blocks
-from mercer.features import TakesPrototypes, check_prototypes
+from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks
+from mercer.features import check_prototypes, choose_prototypes, map_to_prototypes, prototype_blocks
 from mercer.rkhs import Function
 
 
@@ -31,7 +31,7 @@ def _inner(name: str) -> Any:
     return available_if(check)
 
 
-class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
+class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
     r"""Prototype features φ(x) = [k(x, μ₁), …, k(x, μ_K)] in front of any scikit-learn model.
 
     A linear model behind them predicts from Σⱼ βⱼ k(x, μⱼ) + b, a function of the kernel's space.
@@ -86,6 +86,7 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
     array([0, 1, 1, 0])
     """
 
+    _needs_psd = False
     _learned = (
         "kernel_",
         "prototypes_",
@@ -165,8 +166,8 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
                 )
             if isinstance(kernel.domain, GramRows):
                 kernel.domain.check_square(X)
-            self.kernel_ = kernel.fit_params(X, weights)
-            self.prototypes_, self.prototype_indices_ = self._choose(self.kernel_, X, weights)
+            self.kernel_ = kernel = kernel.fit_params(X, weights)
+            self.prototypes_, self.prototype_indices_ = choose_prototypes(self, kernel, X, weights)
             if weights is not None and not weights.all():
                 kept = np.flatnonzero(weights)
                 X = X[kept] if isinstance(X, np.ndarray) else kernel.domain.take(X, kept)
@@ -177,7 +178,7 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
                     f"KernelMachine: {type(model).__name__} takes no sample_weight; fit without "
                     "weights, or choose an estimator that takes them."
                 )
-            self.estimator_ = model.fit(self._map(X), y, **extra)
+            self.estimator_ = model.fit(map_to_prototypes(self, X), y, **extra)
             if isinstance(coef := vars(model).get("coef_"), np.ndarray):
                 # BLAS rounds by the order in memory, which a model file does not keep.
                 vars(model)["coef_"] = np.ascontiguousarray(coef)
@@ -224,16 +225,16 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
         X : collection of n points
             Points; when precomputed, their kernel values with the training points.
         """
-        return self._map(self._check_new(X))
+        return map_to_prototypes(self, self._check_new(X))
 
     def _ask(self, method: str, X: Any) -> np.ndarray:
         """Return what the model says of blocks of rows, each inside the memory budget."""
         X = self._check_new(X)
-        take, rows = self.kernel_.domain.take, self._row_blocks(X)
+        take, rows = self.kernel_.domain.take, prototype_blocks(self, X)
         answer = getattr(self.estimator_, method)
         if len(rows) == 1:
-            return answer(self._map(X))
-        return np.concatenate([answer(self._map(take(X, block))) for block in rows])
+            return answer(map_to_prototypes(self, X))
+        return np.concatenate([answer(map_to_prototypes(self, take(X, block))) for block in rows])
 
     @_inner("predict")
     def predict(self, X: Any) -> np.ndarray:
@@ -296,7 +297,7 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
             return score_blocks(self, X, y, sample_weight, classes=self._known_score())
         weights = to_host(sample_weight, "sample_weight")
         extra = {} if weights is None else {"sample_weight": weights}
-        return self.estimator_.score(self._map(self._check_new(X)), to_host(y, "y"), **extra)
+        return self.estimator_.score(self.features(X), to_host(y, "y"), **extra)
 
     def _known_score(self) -> bool:
         """Whether the model's score is the accuracy, and not R²; refuse one of its own."""

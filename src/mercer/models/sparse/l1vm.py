@@ -24,7 +24,7 @@ from mercer.estimator import (
     r_squared,
     score_as,
 )
-from mercer.features import TakesPrototypes
+from mercer.features import with_prototypes
 from mercer.losses import Logistic, Loss, as_loss
 from mercer.models.sparse.fit import (
     L1VMPath,
@@ -49,7 +49,7 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-class L1VM(TakesPrototypes, KernelEstimator):
+class L1VM(KernelEstimator):
     r"""ℓ₁ vector machine: f(x) = Σⱼ vⱼ k(x, μⱼ) + b with most of the weights v exactly zero.
 
     Minimises over v and b
@@ -135,6 +135,7 @@ class L1VM(TakesPrototypes, KernelEstimator):
     (True, True)
     """
 
+    _needs_psd = False
     _learned: tuple[str, ...] = (
         "kernel_",
         "support_",
@@ -150,6 +151,7 @@ class L1VM(TakesPrototypes, KernelEstimator):
     )
     loss: Any
     alpha: float
+    prototypes_: Any
     l1_ratio: float
     class_weight: Any = None
     classes_: np.ndarray
@@ -333,7 +335,7 @@ class L1VM(TakesPrototypes, KernelEstimator):
         if not len(self.support_):
             shape = (self.kernel_.domain.size(X), *np.shape(self.intercept_))
             return np.zeros(shape) + self.intercept_
-        X, points = self._matched(X)
+        X, points = with_prototypes(self, X)
         engine = pick(X, points)
         with np.errstate(over="ignore", invalid="ignore"):
             out = engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))

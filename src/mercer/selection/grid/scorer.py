@@ -30,7 +30,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
-from mercer.models.margin import MarginMachine, Tally
+from mercer.models.margin import Tally, is_margin
 from mercer.models.neighbors import NeighborsBase
 from mercer.models.risk import RiskEstimator
 from mercer.operators import Gram
@@ -47,8 +47,8 @@ from mercer.selection.grid.paths import (
 from mercer.settings import get_config
 from mercer.solvers import Rows
 
-#: Models that show what a kernel's words come to on some rows, before they are fitted.
-RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine, RiskEstimator)
+#: Models that show what words of a kernel come to before they are fitted; so do margin machines.
+RESOLVING = (KernelRidge, KernelRidgeClassifier, RiskEstimator)
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
 
 
@@ -344,7 +344,8 @@ class FoldScorer:
             kernel = as_kernel(base.kernel)
         except MercerError:
             return None
-        return kernel if isinstance(base, RESOLVING) or not kernel._words() else None
+        resolves = isinstance(base, RESOLVING) or is_margin(base)
+        return kernel if resolves or not kernel._words() else None
 
     def points(self, base: Any, kernel: Kernel) -> Any:
         """Return all points as the kernel takes them."""

@@ -26,7 +26,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotCo
 from mercer.estimator import check_labels, check_weights, class_signs, take_rows
 from mercer.losses import Logistic, Pinball
 from mercer.models import GaussianProcessRegressor
-from mercer.models.margin import FAILS, FOLDS, MarginMachine, stratified_folds
+from mercer.models.margin import FAILS, FOLDS, is_margin, stratified_folds
 from mercer.models.neighbors import NeighborsBase
 from mercer.selection.grid import FoldScorer
 from mercer.selection.tuning.what import Axis, TuneOptions, TunePlan, Units, make_plan
@@ -280,7 +280,7 @@ class LeftOut(CountedErrors):
         what = "pinball loss" if hasattr(model, "quantile") else what
         self.exact = isinstance(model, NeighborsBase | GaussianProcessRegressor)
         self.criterion = f"{'exact' if self.exact else 'approximate'} leave-one-out: {what}"
-        needs_points = isinstance(model, MarginMachine)  # it keeps its support vectors only
+        needs_points = is_margin(model)  # it keeps its support vectors only
         again = needs_points or isinstance(data.kernel.domain, GramRows)
         self.again = (data.X,) if again else ()
 

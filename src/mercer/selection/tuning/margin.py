@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 from mercer.checks import check_bounds
 from mercer.errors import InvalidInput
 from mercer.estimator import MarginData, take_rows
-from mercer.models.margin import FOLDS, FoldWalk, Machine, Tally, with_time_left
+from mercer.models.margin import FOLDS, FoldWalk, Machine, Tally, gram_rows, with_time_left
 from mercer.selection.grid import MarginWalk
 from mercer.selection.tuning.compass import Compass, Trial, compass_result, tune_by_compass
 from mercer.selection.tuning.errors import WRONG, TuneData, choose_rows, fold_list, tune_data
@@ -220,7 +220,7 @@ class FoldSearch(Compass):
 
     def _walk(self, kernel: Any) -> Any:
         data = replace(self.sample, kernel=kernel)
-        rows = self.model._rows(data, often=True)
+        rows = gram_rows(kernel, data.X, type(self.model).__name__, often=True)
         if self.classifier:
             return FoldWalk(data, rows, self.model._tasks(data), self.folds)
         return RegressionWalk(data, rows, self.folds)

@@ -1,4 +1,4 @@
-from mercer.solvers.box.problem import BoxQP as BoxQP, CheckedBox as CheckedBox
+from mercer.solvers.box.problem import BoxQP as BoxQP, CheckedBox as CheckedBox, meets as meets
 from mercer.solvers.box.rows import (
     LEAST as LEAST,
     SHARE as SHARE,

@@ -201,6 +201,18 @@ class BoxPoint:
     multipliers: tuple[float, ...]
     floor: float
 
+    def is_good(self, tol: float) -> bool:
+        """Whether violation and gap meet a tolerance, or are nothing but rounding."""
+        nothing = self.gap <= min(self.floor, tol) and self.violation <= 1e-3 * tol
+        return nothing or meets(tol, self.violation, self.gap, self.gap - self.value, -self.value)
+
+
+def meets(
+    tol: float, violation: float, gap: float, primal: float, dual: float, floor: float = 0.0
+) -> bool:
+    """Whether a violation meets a tolerance, and a gap that of the objective's size, or a floor."""
+    return violation <= tol and gap <= max(tol * max(abs(primal), abs(dual)), floor)
+
 
 def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:
     """Return how large a KKT violation may be from rounding of Qa + p alone; root² = diag Q."""

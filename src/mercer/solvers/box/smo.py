@@ -133,7 +133,7 @@ class SMO(IterativeSolver):
         for _ in range(ROUNDS):
             cause = descent.run(goal)
             point = descent.judge()
-            if cause or self._good(point, tol):
+            if cause or point.is_good(tol):
                 break
             if point.violation <= goal:  # the gap asks for more: it shrinks with the violation
                 size = max(abs(point.value), abs(point.gap - point.value))
@@ -143,7 +143,7 @@ class SMO(IterativeSolver):
                 cause = "rounding"
                 break
             before = point.violation
-        converged = self._good(point, tol)
+        converged = point.is_good(tol)
         message = "" if converged else _why(cause or "rounds", point, tol, descent.budget.steps)
         a, f = descent.answer
         return Solution(
@@ -162,12 +162,6 @@ class SMO(IterativeSolver):
                 "rows": descent.rows.computed,
             },
         )
-
-    @staticmethod
-    def _good(point: BoxPoint, tol: float) -> bool:
-        size = max(abs(point.value), abs(point.gap - point.value))
-        nothing = point.gap <= min(point.floor, tol) and point.violation <= 1e-3 * tol
-        return point.violation <= tol and (point.gap <= tol * size or nothing)
 
 
 def _why(cause: str, point: BoxPoint, tol: float, steps: int) -> str:

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from mercer import models as mm
 from mercer.domains import GramRows
 from mercer.estimator import choose_class
-from mercer.models.margin import MarginMachine
+from mercer.models.margin import is_margin
 from mercer.testing.certificates.margins import FULL, certify_margin, violation
 from mercer.testing.certificates.processes import (
     certify_classes,
@@ -175,7 +175,7 @@ def _said(study: VectorStudy, model: Any, verb: str, rows: Any) -> np.ndarray:
     call = getattr(model, verb)
     asked = signature(call).parameters.get("X")
     said = np.asarray(call() if asked is None else call(rows))
-    kept = not (study.precomputed or isinstance(model, MarginMachine))  # has it the points?
+    kept = not (study.precomputed or is_margin(model))  # has it the points?
     if asked is not None and asked.default is None and kept:
         same = np.array_equal(np.asarray(call()), said)
         require(same, f"{model!r}: {verb} says something else when it is given the points again")

@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator
-from mercer.features import TakesPrototypes
+from mercer.features import Prototypes
 from mercer.io import load, save
+from mercer.models import KernelMachine
 from mercer.testing.checks import require
 from mercer.testing.examples import EstimatorStudy, alike
 
@@ -85,7 +86,9 @@ def law_file(study: EstimatorStudy) -> None:
 
 def law_precomputed(study: EstimatorStudy) -> None:
     """Given the Gram matrix, an estimator says what it says given the points."""
-    if study.precomputed or not isinstance(study.estimator, KernelEstimator | TakesPrototypes):
+    if study.precomputed or not isinstance(
+        study.estimator, KernelEstimator | Prototypes | KernelMachine
+    ):
         return
     if getattr(study.estimator, "mean", None) == "linear":  # a function of points
         return

@@ -17,7 +17,7 @@ from mercer import models as mm
 from mercer.engines import small_tiles
 from mercer.errors import MemoryBudgetExceeded, NotConverged, NotPositiveDefinite, NotSeparable
 from mercer.kernels import RBF, as_kernel
-from mercer.models.margin import MarginMachine, MarginRegressor
+from mercer.models.margin import MarginRegressor, is_margin
 from mercer.settings import config
 from mercer.testing.certificates import CERTIFICATES, check_margin, law_left_out
 from mercer.testing.checks import agree, obey, require
@@ -106,7 +106,7 @@ def _vectors(estimator: Any) -> int:
     sets are not; a tube has two variables a row, and folds one more set of solutions.
     """
     kinks = isinstance(estimator, mm.KernelERM) and not estimator._risk().smooth
-    if not kinks and not isinstance(estimator, MarginMachine | mm.KernelQuantileRegressor):
+    if not (kinks or is_margin(estimator) or isinstance(estimator, mm.KernelQuantileRegressor)):
         return 0
     more = isinstance(estimator, MarginRegressor) or getattr(estimator, "probability", False)
     return 3 * VECTORS // 2 if more else VECTORS
@@ -263,7 +263,7 @@ def law_objectives(study: VectorStudy) -> None:
     Recomputed with and without weights (some of them 0), for two classes and for more, and also
     where a limit ended the fit.
     """
-    if not isinstance(study.estimator, MarginMachine):
+    if not is_margin(study.estimator):
         return
     X, y = study.rows(study.train), study.y[study.train]
     weights = study.rng.uniform(0.3, 2, len(y))

@@ -1,0 +1,183 @@
+"""Fitted margin machines: their functions, values at new points, and what their files must hold."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.domains.tables import has_width
+from mercer.engines import pick, row_blocks
+from mercer.errors import ModelFileError
+from mercer.estimator import held_state, is_plain_linear, linear_weights
+from mercer.models.margin.problems import n_tasks, pair_columns
+from mercer.rkhs import Function
+
+FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
+BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
+
+#: What every margin machine learns.
+LEARNED = (
+    "kernel_",
+    "support_",
+    "support_vectors_",
+    "support_kind_",
+    "dual_coef_",
+    "intercept_",
+    "n_iter_",
+    "solution_",
+    "n_features_in_",
+    "feature_names_in_",
+)
+#: Of what is learned, that which a fitted model may lack.
+OPTIONAL = {"n_features_in_", "feature_names_in_", "y_fit_", "weights_fit_", "probA_", "probB_"}
+
+
+def is_margin(model: Any) -> bool:
+    """Whether a model is a margin machine; such a one keeps its support vectors only."""
+    return "support_kind_" in getattr(model, "_learned", ())
+
+
+# ---- answers ----
+
+
+def has_pairs(model: Any) -> bool:
+    """Whether the machines are those of pairs of classes; the layout tells."""
+    classes = len(vars(model).get("classes_", ()))
+    return classes > 2 and model.dual_coef_.shape[0] == classes - 1
+
+
+def columns_of(model: Any) -> np.ndarray:
+    """Return the coefficients of the functions, shape (n_SV, problems), from `dual_coef_`."""
+    if not has_pairs(model):
+        return np.ascontiguousarray(model.dual_coef_.T)
+    k = len(model.classes_)
+    return pair_columns(model.dual_coef_, np.repeat(np.arange(k), model.n_support_), k)
+
+
+def function_of(model: Any) -> Function:
+    """The solution as a function in the RKHS (plus its offset), over the support vectors."""
+    check_is_fitted(model)
+    coef, offset = columns_of(model), model.intercept_
+    if coef.shape[1] == 1:
+        return Function(model.kernel_, model.support_vectors_, coef[:, 0], float(offset[0]))
+    return Function(model.kernel_, model.support_vectors_, coef, offset)
+
+
+def weights_of_columns(model: Any) -> np.ndarray:
+    """The weights of the columns, shape (problems, columns); of the linear kernel only."""
+    check_is_fitted(model)
+    if not is_plain_linear(model.kernel_):
+        raise AttributeError(
+            f"{type(model).__name__}: coef_ exists for the linear kernel only, not for "
+            f"{model.kernel_!r}; function_ is the solution for any kernel."
+        )
+    if isinstance(model.support_vectors_, np.ndarray):
+        return linear_weights(model.support_vectors_, columns_of(model)).T.copy()
+    return np.asarray(model.support_vectors_.T @ columns_of(model)).T.copy()
+
+
+def values(model: Any, X: Any) -> np.ndarray:
+    """Return f(x) + b for new points, shape (n, problems), in tiles."""
+    X = model._check_new(X)
+    kernel = model.kernel_
+    domain = kernel.domain
+    X, points = domain.match(X, model.support_vectors_)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not len(model.support_):
+            out = np.zeros((domain.size(X), len(model.intercept_)))
+        elif (weights := weights_of_features(model)) is not None:
+            tiles = row_blocks(domain.size(X), len(weights) * 16)
+            parts = [np.asarray(kernel._features(domain.take(X, r)) @ weights) for r in tiles]
+            out = np.concatenate(parts)
+        else:
+            out = _products(model, X, points)
+        out = out + model.intercept_
+    return model._finite(out)
+
+
+def _products(model: Any, X: Any, points: Any) -> np.ndarray:
+    kernel, engine = model.kernel_, pick(X)
+
+    def product(points: Any, coef: np.ndarray) -> np.ndarray:
+        return engine.to_numpy(engine.matmul(kernel, X, points, coef))
+
+    if not has_pairs(model) or len(model.classes_) < BY_CLASS:
+        return product(points, columns_of(model))
+    # The support vectors of class c have k − 1 coefficients each, not one for every pair.
+    k, ends = len(model.classes_), np.cumsum(model.n_support_)
+    out = np.zeros((kernel.domain.size(X), k * (k - 1) // 2))
+    pair = {both: p for p, both in enumerate(combinations(range(k), 2))}
+    for c, (start, stop) in enumerate(zip(ends - model.n_support_, ends, strict=True)):
+        if start == stop:
+            continue
+        mine = kernel.domain.take(points, slice(int(start), int(stop)))
+        part = product(mine, np.ascontiguousarray(model.dual_coef_[:, start:stop].T))
+        for j in range(k):
+            if j != c:
+                out[:, pair[min(c, j), max(c, j)]] += part[:, j if j < c else j - 1]
+    return out
+
+
+def weights_of_features(model: Any) -> np.ndarray | None:
+    """Return weights of explicit features, where those are much fewer than the support."""
+    X = model.support_vectors_
+    if is_plain_linear(model.kernel_) and isinstance(X, np.ndarray):
+        return linear_weights(X, columns_of(model))
+    D = model.kernel_._n_features(X)
+    if D is None or FEATURES * D > len(model.support_):
+        return None
+    return np.asarray(model.kernel_._features(X).T @ columns_of(model))
+
+
+# ---- files ----
+
+
+def n_problems(model: Any) -> int:
+    """Return how many problems a fitted model has solved, by its classes and its layout."""
+    if "classes_" not in model._learned:
+        return 1
+    k = len(model.classes_)
+    return n_tasks(k, "ovo" if np.shape(model.dual_coef_)[0] == k - 1 else "ovr")
+
+
+def check_state(model: Any) -> None:
+    """Refuse a state read from a file whose parts do not belong together."""
+    held = held_state(model, sorted(set(model._learned) - OPTIONAL))
+    if not held:
+        return
+    owner, domain = type(model).__name__, model.kernel_.domain
+    m = domain.size(model.support_vectors_)
+    if not (
+        np.shape(model.support_) == np.shape(model.support_kind_) == (m,)
+        and np.ndim(model.dual_coef_) == 2
+        and np.shape(model.dual_coef_)[1] == m
+        and np.shape(model.intercept_) == (n_problems(model),)
+        and np.isfinite(model.dual_coef_).all()
+        and np.isfinite(model.intercept_).all()
+    ):
+        raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+    _check_targets(model, held, owner)
+    positions, count = model.support_vectors_, held.get("n_features_in_")
+    if isinstance(domain, GramRows):
+        legal = isinstance(positions, np.ndarray) and positions.dtype.kind in "iu"
+        if not legal or count is None or (positions < 0).any() or (positions >= count).any():
+            raise ModelFileError(f"a {owner} keeps positions of training points out of range")
+    elif count is not None and not has_width(positions, count):
+        width = positions.shape[1]
+        raise ModelFileError(f"a {owner} of {count} columns keeps points of {width}")
+
+
+def _check_targets(model: Any, held: dict[str, Any], owner: str) -> None:
+    y, w = held.get("y_fit_"), held.get("weights_fit_")
+    if y is None:
+        return
+    legal = isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "if"
+    legal = legal and len(y) > int(np.max(model.support_, initial=-1)) and np.isfinite(y).all()
+    if w is not None:
+        legal = legal and np.shape(w) == np.shape(y) and bool((np.asarray(w) >= 0).all())
+    if not legal:
+        raise ModelFileError(f"the targets of a {owner} do not fit its support vectors")
