@@ -21,7 +21,7 @@ from mercer.models import (
 )
 from mercer.models.neighbors import NeighborsBase
 from mercer.models.ridge import LeastSquares
-from mercer.models.risk import RiskEstimator
+from mercer.models.risk import Risk
 from mercer.selection.grid.answers import Answer, grouped, plain_fit, split_rows
 from mercer.selection.grid.margin import MarginWalk, prepared_targets, walk_together, walkable
 from mercer.selection.grid.ridge import RidgeFold, primal_values, ridge_values
@@ -259,7 +259,7 @@ class WarmStarts:
     """
 
     def __init__(self, base: Any, settings: Sequence[dict[str, Any]]):
-        self.warm = isinstance(base, RiskEstimator)
+        self.warm = isinstance(base, Risk)
         self._group, self._rank = np.arange(len(settings)), np.zeros(len(settings))
         self._last: dict[tuple[int, int], Any] = {}
         if self.warm:

@@ -26,7 +26,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.models.margin import MarginMachine, Tally
 from mercer.models.neighbors import NeighborsBase
-from mercer.models.risk import RiskEstimator
+from mercer.models.risk import Risk
 from mercer.operators import Gram
 from mercer.selection.grid.answers import Judge, NeedsModel, of_kernel, plain_fit, split_rows
 from mercer.selection.grid.paths import WarmStarts, shared_answers
@@ -34,7 +34,7 @@ from mercer.settings import get_config
 from mercer.solvers import Rows
 
 #: Models that show what a kernel's words come to on some rows, before they are fitted.
-RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine, RiskEstimator)
+RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine, Risk)
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
 
 
@@ -219,7 +219,7 @@ class FoldScorer:
             return kernel
         train, fresh = self.folds[k][0], clone(model)
         X = split_rows(model, self.X, train, train)
-        if not isinstance(fresh, RiskEstimator):
+        if not isinstance(fresh, Risk):
             return fresh._prepare(X, *self.of(train)).kernel
         if fresh._risk().kind == "classification":
             return prepare_labels(fresh, X, *self.of(train), fresh.class_weight).kernel
