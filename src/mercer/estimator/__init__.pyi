@@ -24,6 +24,7 @@ from mercer.estimator.options import (
 )
 from mercer.estimator.plan import (
     Plan as Plan,
+    chosen_early as chosen_early,
     duration as duration,
     needs as needs,
     share as share,
