@@ -131,7 +131,8 @@ class TakesKernel:
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         try:
-            domain = as_kernel(self.kernel).domain
+            given = self.kernel
+            domain = (given if isinstance(given, Kernel) else as_kernel(given)).domain
         except InvalidInput:  # fit will say what is wrong with the kernel
             domain = Vectors()
         pairwise = isinstance(domain, GramRows)

@@ -30,7 +30,6 @@ from mercer.models.ridge.spectrum import (
     dual_certificate,
     primal_certificate,
 )
-from mercer.operators import Gram
 from mercer.solvers import DenseEigen, Eigen, factor
 
 PATH_COLUMNS = 256
@@ -217,8 +216,8 @@ class LeastSquares:
         With `device` it is a tensor where the engine computes on one: formed, scaled and, by its
         owner, factorised in the same memory, with strips of it beside.
         """
-        m = len(self.T)
-        X = pick(self.X).asarray(self.X) if device else self.X
+        m, engine = len(self.T), pick(self.X)
+        X = engine.asarray(self.X) if device else self.X
         there = device and is_torch(X)
         matrices = min(matrices, 1.4) if there else matrices
         require_memory(
@@ -227,11 +226,11 @@ class LeastSquares:
             cure,
             X if there else None,
         )
-        K: Any
-        if there:
-            K = pick(X).gram(self.kernel, X)
-        else:
-            K = Gram(self.kernel, self.X, keep=False).to_dense()
+        if isinstance(self.kernel.domain, GramRows):
+            X = self.kernel.domain.check_square(X)
+        K: Any = (pick(X) if there else engine).gram(self.kernel, X)
+        if not there:
+            K = engine.to_numpy(K)
             foreign = K is self.X or not K.flags.writeable or K.base is not None
             K = K.astype(np.float64, copy=foreign)
         if not self.equal:
