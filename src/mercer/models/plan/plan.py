@@ -132,18 +132,6 @@ class Study:
         )
         return replace(plan, why=needs(plan))
 
-    def sizes(self) -> Study:
-        """Return the same study without the data: for plans that are made of sizes alone."""
-        other = self.unmeasured()
-        other.X = self.facts
-        return other
-
-    def directly(self, method: str, solver: str, price: Callable[[], Plan]) -> Plan:
-        """Return the plan of a direct method that is chosen, whatever others would take."""
-        facts = self.facts
-        known = {"n_rows": facts.n, "budget": facts.budget, "owner": self.owner}
-        return chosen_early(method, _why_direct(method, solver, facts), price, **known)
-
     def take(self, plans: Mapping[str, Plan], method: str, why: str) -> Plan:
         """Return one of the plans, with the others, those that fit first, as alternatives."""
         others = [plan for name, plan in plans.items() if name != method]
@@ -225,13 +213,17 @@ def plan_ridge(
     rates, sketch : optional
         What would else be measured.
     """
-    study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
-    facts = study.facts
-    several = isinstance(alpha, str) or (np.ndim(alpha) > 0 and len(set(np.ravel(alpha))) > 1)
+    facts = facts_of(kernel, X, outputs)
+    small = quick and _is_small(facts, solver)
+    X = facts if small else X  # what is priced later, if ever, holds no data
+    several = differ(alpha)
     penalty = 1.0 if several else float(np.ravel(alpha)[0])
     direct = "eigen" if several else _direct(facts)
 
     def priced() -> Plan:
+        study = Study(
+            kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch
+        )
         m = centres_of(facts, n_centers)
         ways: dict[str, Way] = {direct: DIRECT[direct]}
         if not several and direct != "primal":
@@ -240,10 +232,7 @@ def plan_ridge(
             ways["falkon"] = partial(costs.falkon, centers=m)
         return _decide(study, ways, direct, solver, m, quick, centers)
 
-    if quick and _is_small(facts, solver):
-        study = study.sizes()
-        return study.directly(direct, solver, priced)
-    return priced()
+    return _directly(facts, direct, solver, owner, priced) if small else priced()
 
 
 def plan_smooth(
@@ -277,12 +266,16 @@ def plan_smooth(
     alpha : float, default=1.0
         The penalty.
     """
-    study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
-    facts = study.facts
-    direct = "primal" if costs.by_features(facts) else "cholesky"
     solver = "cholesky" if solver == "newton" else solver
+    facts = facts_of(kernel, X, outputs)
+    small = quick and _is_small(facts, solver)
+    X = facts if small else X  # what is priced later, if ever, holds no data
+    direct = "primal" if costs.by_features(facts) else "cholesky"
 
     def priced() -> Plan:
+        study = Study(
+            kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch
+        )
         m = centres_of(facts, n_centers)
         ways: dict[str, Way] = {
             direct: costs.newton,
@@ -292,10 +285,14 @@ def plan_smooth(
             ways["cg"] = partial(costs.newton_cg, alpha=alpha)
         return _decide(study, ways, direct, solver, m, quick, centers)
 
-    if quick and _is_small(facts, solver):
-        study = study.sizes()
-        return study.directly(direct, solver, priced)
-    return priced()
+    return _directly(facts, direct, solver, owner, priced) if small else priced()
+
+
+def differ(alpha: Any) -> bool:
+    """Whether a penalty is sought by leaving one out, or differs between outputs."""
+    return isinstance(alpha, str) or (
+        not isinstance(alpha, float) and len(set(np.ravel(alpha))) > 1
+    )
 
 
 def centres_of(facts: Facts, n_centers: int | None) -> int:
@@ -309,6 +306,15 @@ def _is_small(facts: Facts, solver: str) -> bool:
     """Whether a direct method is taken whatever it costs: its matrices are at most a few n × n."""
     few = facts.n <= SMALL and not facts.stream and solver in ("auto", "cholesky")
     return few and MATRICES * facts.n * (facts.n + facts.outputs) <= facts.budget
+
+
+def _directly(
+    facts: Facts, method: str, solver: str, owner: str, price: Callable[[], Plan]
+) -> Plan:
+    """Return the plan of a direct method that is taken whatever others would cost."""
+    why = _why_direct(method, solver, facts)
+    known = {"n_rows": facts.n, "budget": facts.budget, "owner": owner}
+    return chosen_early(method, why, price, **known)
 
 
 def _why_direct(method: str, solver: str, facts: Facts) -> str:

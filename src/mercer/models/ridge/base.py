@@ -31,7 +31,7 @@ from mercer.estimator import (
     with_weight,
 )
 from mercer.kernels import Kernel
-from mercer.models.plan import SMALL, plan_ridge, settled
+from mercer.models.plan import SMALL, differ, plan_ridge, settled
 from mercer.models.ridge.cg import fit_by_cg
 from mercer.models.ridge.exact import LeastSquares
 from mercer.models.ridge.falkon import fit_on_centers
@@ -98,6 +98,8 @@ class Ridge(KernelEstimator):
             if alpha != "loo":
                 raise InvalidInput(f"{owner}: alpha={alpha!r}; give a number ≥ 0 or 'loo'.")
             return alpha
+        if isinstance(alpha, float) and 0.0 <= alpha < np.inf:
+            return float(alpha)
         try:
             value = np.asarray(np.nan if np.asarray(alpha).dtype == bool else alpha, dtype=float)
         except (TypeError, ValueError):
@@ -174,8 +176,7 @@ class Ridge(KernelEstimator):
 
     def _plan_fit(self, data: FitData, alpha: Any, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
-        several = isinstance(alpha, str) or len(set(np.ravel(alpha))) > 1
-        if several and options.wanted in ("cg", "falkon"):
+        if options.wanted in ("cg", "falkon") and differ(alpha):
             how = "centres" if options.wanted == "falkon" else "solver='cg'"
             raise InvalidInput(
                 f"{options.owner}: alpha={self.alpha!r} with {how}; give one number, or rows in "
