@@ -53,8 +53,11 @@ def require_gram(kernel: Any, X: Any, Y: Any) -> None:
     n = kernel.domain.size(X)
     m = n if Y is None else kernel.domain.size(Y)
     single = str(getattr(X, "dtype", "")).endswith("float32")
+    needed = n * m * (4 if single else 8)
+    if needed <= free_memory(X):
+        return
     require_memory(
-        n * m * (4 if single else 8),
+        needed,
         f"{kernel!r}: the {n} × {m} matrix",
         "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
         X,

@@ -25,6 +25,7 @@ from mercer.estimator.options import (
 )
 from mercer.estimator.plan import (
     Plan as Plan,
+    chosen_early as chosen_early,
     duration as duration,
     needs as needs,
     share as share,
@@ -79,12 +80,14 @@ from mercer.estimator.trust import (
     unproven as unproven,
 )
 from mercer.estimator.values import (
-    CentredFit as CentredFit,
-    ValuedEstimator as ValuedEstimator,
     feature_weights as feature_weights,
     in_rows as in_rows,
     is_plain_linear as is_plain_linear,
     linear_weights as linear_weights,
     log_probabilities as log_probabilities,
+    named_centers as named_centers,
+    require_rows as require_rows,
+    row_precision as row_precision,
+    stream_of as stream_of,
     values_of as values_of,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -131,7 +132,8 @@ class TakesKernel:
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         try:
-            domain = as_kernel(self.kernel).domain
+            given = self.kernel
+            domain = (given if isinstance(given, Kernel) else as_kernel(given)).domain
         except InvalidInput:  # fit will say what is wrong with the kernel
             domain = Vectors()
         pairwise = isinstance(domain, GramRows)
@@ -202,6 +204,9 @@ class TakesKernel:
             finite: Any = "allow-nan" if isinstance(domain, Tables | IncompleteVectors) else True
             if isinstance(domain, IncompleteVectors) and not frame:
                 X = domain.check(X)  # None and NA are missing too
+            if _is_ready(X) and X.ndim == 2 and check is validate_data:
+                validate_data(self, X, reset=reset, skip_check_array=True)
+                return domain.check(X)
             # Models compute in float64 whatever the data, but for methods that ask: a Gram matrix
             # in float32 is indefinite by rounding, and large coefficients would multiply the
             # rounding of predictions.
@@ -341,6 +346,15 @@ def _check_array(estimator: Any, X: Any, *, reset: bool, **how: Any) -> Any:
     return check_array(X, estimator=estimator, input_name="X", **how)
 
 
+def _is_ready(values: Any) -> bool:
+    """Whether an array is what scikit-learn's checks would return: finite float64 in C order."""
+    plain = type(values) is np.ndarray and values.dtype == np.float64 and values.size > 0
+    if not plain or not values.flags.c_contiguous:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(values.sum())
+
+
 def _is_numeric(X: Any) -> bool:
     """Whether X is a table of numbers, which scikit-learn's checks can judge."""
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiubc"
@@ -412,6 +426,8 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
             f"{owner}: requires y to be passed, but the target y is None; pass fit(X, y)."
         )
     y = to_host(y, "y")
+    if _is_ready(y) and y.ndim in (1, 2) and len(y) == n:
+        return y
     refuse_odd_arrays(y, "y", owner)
     if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):
         raise InvalidInput(f"{owner}: y={y!r} is one value; give one for each row: [{y!r}].")

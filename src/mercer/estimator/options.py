@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 from mercer.checks import random_source
@@ -98,7 +99,8 @@ class SolverOptions:
             check_number(out.max_time, "max_time", owner, 0.0)
         if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
             raise InvalidInput(f"{owner}: checkpoint={out.checkpoint!r}; give a path or None.")
-        random_source(out.random_state, owner)
+        if out.random_state is not None:
+            random_source(out.random_state, owner)
         out._refuse_unseen()
         if isinstance(out.centers, str):
             if out.centers not in LANDMARKS:
@@ -131,7 +133,7 @@ class SolverOptions:
                 "none; leave it out, or use solver='falkon'."
             )
 
-    @property
+    @cached_property
     def wanted(self) -> str:
         """The solver; "auto" with centres asked for means "falkon"."""
         return "falkon" if asks_centers(self) else self.solver

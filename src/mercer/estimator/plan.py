@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
@@ -19,6 +21,9 @@ WHAT = {
     "cg": "conjugate gradients on {n} rows",
     "falkon": "{m} centres of {n} rows",
 }
+
+# What is found when it is asked for, where a method was chosen without it.
+PRICED = ("memory", "alternatives")
 
 # The word that asks for a method, where it is not its name.
 SOLVER = {"primal": "cholesky"}
@@ -77,10 +82,21 @@ class Plan:
     alternatives: tuple[Plan, ...] = ()
     most_centers: int | None = None
 
+    def __getattribute__(self, name: str) -> Any:
+        held = object.__getattribute__(self, "__dict__")
+        if name in PRICED and "_price" in held:
+            whole = held["_price"]()
+            held.update(memory=whole.memory, alternatives=whole.alternatives)
+            held.pop("_price", None)
+        return object.__getattribute__(self, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @property
     def fits(self) -> bool:
         """Whether the memory expected is inside the budget."""
-        return self.memory <= self.budget
+        return "_price" in vars(self) or self.memory <= self.budget
 
     def found(self, error: float | None) -> Self:
         """Return the plan of a fit that is done, which knows what its centres left."""
@@ -144,6 +160,18 @@ class Plan:
     def _repr_pretty_(self, printer, cycle: bool) -> None:
         """Show the table in a notebook."""
         printer.text(repr(self) if cycle else str(self))
+
+
+def chosen_early(method: str, why: str, price: Callable[[], Plan], **known: Any) -> Plan:
+    """Return the plan of a problem so small that its method fits without being priced.
+
+    ``price()`` returns the whole plan, under the settings in force now; it is called when somebody
+    asks for memory or alternatives.
+    """
+    here = copy_context()
+    plan = object.__new__(Plan)
+    vars(plan).update(known, method=method, why=why, _price=lambda: here.copy().run(price))
+    return plan
 
 
 def _row(plan: Plan, mark: str) -> tuple[str, ...]:

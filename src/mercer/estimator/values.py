@@ -1,31 +1,24 @@
-"""What estimators with a choice of solver share: rows as it wants them, a fit with centres."""
+"""What estimators with a choice of solver share: rows as it wants them, values of a function."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows, RowBlocks, to_host
+from mercer.domains import RowBlocks, to_host
 from mercer.engines import row_blocks
 from mercer.engines.passes import values_at
 from mercer.errors import InvalidInput
-from mercer.estimator.base import KernelEstimator
 from mercer.estimator.blocks import note_columns
 from mercer.estimator.options import SolverOptions, asks_centers
 from mercer.estimator.rows import as_stream
-from mercer.estimator.sample import check_same_points
 from mercer.kernels import Kernel, Linear
-from mercer.rkhs import Function
 from mercer.settings import get_config
-from mercer.solvers import Solution
 from mercer.solvers.risk import log_softmax
-
-if TYPE_CHECKING:
-    from mercer.estimator.plan import Plan
 
 
 def linear_weights(X: Any, coef: np.ndarray) -> np.ndarray:
@@ -54,73 +47,40 @@ def is_plain_linear(kernel: Kernel) -> bool:
     return type(kernel) is Linear and kernel.get_params(deep=False)["covariance"] is None
 
 
-# ---- ridge centred ----
+# ---- fits in the span of centres, from rows in blocks too ----
 
 
-class CentredFit(KernelEstimator):
-    """The part of an estimator that may be fitted in the span of centres, from rows in blocks too.
+def row_precision(model: Any, fit: bool) -> Any:
+    """Return the precision of rows; centres may be sought for those in single precision."""
+    single = fit and (getattr(model, "solver", "") == "auto" or asks_centers(model))
+    return [np.float64, np.float32] if single else np.float64
 
-    Parameters
-    ----------
-    solver, n_centers, centers, checkpoint, random_state
-        As of `SolverOptions`.
-    """
 
-    solver: str = "cholesky"  # of estimators that leave no choice
-    n_centers: int | None
-    centers: Any
-    checkpoint: Any
-    random_state: Any
-    fit_intercept: bool
-    fit_intercept_: bool
-    sample_weight_: np.ndarray | None
-    n_rows_: int
-    n_iter_: int
-    plan_: Plan
+def stream_of(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, RowBlocks]:
+    """Return the kernel, and rows in blocks with their targets; note their columns."""
+    model._check_flags()
+    rows = as_stream(X, y, sample_weight, type(model).__name__)
+    note_columns(model, rows)
+    return model._kernel(), rows
 
-    def _precision(self, fit: bool) -> Any:
-        """Return the precision of rows; centres may be sought for those in single precision."""
-        single = fit and (self.solver == "auto" or asks_centers(self))
-        return [np.float64, np.float32] if single else np.float64
 
-    def _check_new(self, X: Any) -> Any:
-        return to_host(super()._check_new(X))
+def named_centers(model: Any, options: SolverOptions, kernel: Kernel) -> SolverOptions:
+    """Return options whose centres, where a frame holds them, have the columns of the rows."""
+    return replace(options, centers=model._by_name(options.centers, kernel, "centers"))
 
-    def _stream(
-        self, X: Any, y: Any, sample_weight: Any, options: SolverOptions
-    ) -> tuple[Kernel, RowBlocks]:
-        """Return the kernel, and rows in blocks with their targets; note their columns."""
-        self._check_flags()
-        rows = as_stream(X, y, sample_weight, options.owner)
-        note_columns(self, rows)
-        return self._kernel(), rows
 
-    def _with_centers(self, options: SolverOptions, kernel: Kernel) -> SolverOptions:
-        """Return options whose centres, where a frame holds them, have the columns of the rows."""
-        return replace(options, centers=self._by_name(options.centers, kernel, "centers"))
+def require_rows(model: Any, verb: str) -> None:
+    """Refuse what needs all rows of a fit that has kept its centres only."""
+    check_is_fitted(model)
+    plan = vars(model).get("plan_")
+    if plan is not None and plan.method == "falkon":
+        raise InvalidInput(
+            f"{type(model).__name__}.{verb}: a fit with centres keeps {len(model.dual_coef_)} "
+            f"centres, not its {model.n_rows_} rows; fit with solver='cholesky' for this."
+        )
 
-    def _store_centres(
-        self, kernel: Kernel, centers: Any, solution: Solution, alpha: float, plan: Plan
-    ) -> None:
-        """Store what every fit with centres has: those are its points, and no rows are kept."""
-        self.kernel_ = kernel
-        self.X_fit_ = kernel.domain.keep(centers)
-        self.dual_coef_ = solution.value
-        self.sample_weight_ = self.__dict__["coef_"] = None  # no weights of features are held
-        self.alpha_, self.fit_intercept_ = alpha, bool(self.fit_intercept)
-        self.plan_ = replace(plan, n_centers=kernel.domain.size(centers))
-        self.n_iter_ = max(1, solution.n_iter)
-        self.solution_ = solution
 
-    def _require_rows(self, verb: str) -> None:
-        """Refuse what needs all rows of a fit that has kept its centres only."""
-        check_is_fitted(self)
-        plan = vars(self).get("plan_")
-        if plan is not None and plan.method == "falkon":
-            raise InvalidInput(
-                f"{type(self).__name__}.{verb}: a fit with centres keeps {len(self.dual_coef_)} "
-                f"centres, not its {self.n_rows_} rows; fit with solver='cholesky' for this."
-            )
+# ---- values of a fitted function ----
 
 
 def feature_weights(model: Any) -> np.ndarray | None:
@@ -197,47 +157,6 @@ def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
     rows = row_blocks(domain.size(X), len(weights) * 16)
     parts = (kernel._features(domain.take(X, r)) @ weights for r in rows)
     return np.concatenate([np.asarray(part) for part in parts])
-
-
-# ---- Values of a fitted function at new points, and its training points once more ----
-
-
-class ValuedEstimator(KernelEstimator):
-    """Base of estimators with coefficients, an offset, and weights of features where finite."""
-
-    dual_coef_: np.ndarray
-    intercept_: Any
-
-    @property
-    def function_(self) -> Function:
-        """The solution as a function in the RKHS (plus its offset)."""
-        check_is_fitted(self)
-        a, b = self.dual_coef_, self.intercept_
-        return Function(self.kernel_, self.X_fit_, a, float(np.squeeze(b)) if a.ndim == 1 else b)
-
-    def _feature_weights(self) -> np.ndarray | None:
-        """Return the weights of the kernel's features, shape (D,) or (D, outputs), or None."""
-        return None
-
-    def _values(self, X: Any) -> np.ndarray:
-        """Return f(x) + b for new points, shape (n,) or (n, outputs), in tiles."""
-        check_is_fitted(self)
-        return values_of(self, X, self._feature_weights())
-
-    def _points_again(self, X: Any, verb: str = "loo") -> Any:
-        """Return the training points; where they are given again they must be those of the fit."""
-        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
-        if isinstance(domain, GramRows):
-            if X is None:
-                raise InvalidInput(
-                    f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                    f"training matrix again: {verb}(K)."
-                )
-            return domain.check_square(self._check_X(X, self.kernel_, reset=False))
-        if X is not None:
-            again = to_host(self._check_X(X, self.kernel_, reset=False))
-            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
-        return self.X_fit_
 
 
 def log_probabilities(values: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 import mercer
 from mercer import RBF, KernelRidge, Linear, Polynomial
 from mercer.errors import InvalidInput
-from mercer.models.ridge.regressor import order_statistic
+from mercer.models.ridge.left_out import order_statistic
 
 N = 23
 rng = np.random.default_rng(11)

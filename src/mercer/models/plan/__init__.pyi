@@ -1,6 +1,7 @@
 from mercer.models.plan.plan import (
     SMALL as SMALL,
     Study as Study,
+    differ as differ,
     plan_ridge as plan_ridge,
     plan_smooth as plan_smooth,
     settled as settled,

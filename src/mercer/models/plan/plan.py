@@ -13,7 +13,7 @@ import numpy as np
 from mercer.engines import Rates, machine_rates
 from mercer.engines.device import human
 from mercer.errors import InvalidInput
-from mercer.estimator import SOLVERS, Plan, SolverOptions, duration, needs, share
+from mercer.estimator import SOLVERS, Plan, SolverOptions, chosen_early, duration, needs, share
 from mercer.kernels import Kernel, has_white
 from mercer.models.plan import costs
 from mercer.models.plan.costs import Cost
@@ -32,6 +32,8 @@ def settled(plan: Plan, options: SolverOptions) -> Plan:
     """
     if options.wanted != options.solver:
         plan = replace(plan, why="You asked for centres.")
+    if plan.fits:
+        return plan
     every = (plan, *plan.alternatives)
     direct = [p for p in every if p.method in DIRECT_METHODS]
     factorises = options.wanted in ("auto", "cholesky", "newton")
@@ -141,6 +143,7 @@ class Study:
 
 
 SMALL = 5000  # points up to which nothing is measured
+MATRICES = 64  # bytes an entry of all n × n matrices, at most, that a direct method has at once
 LIMIT = 600.0  # seconds beyond which "auto" leaves exact methods
 POOR = 0.1  # share of the trace beyond which centres are told to leave much
 
@@ -210,18 +213,26 @@ def plan_ridge(
     rates, sketch : optional
         What would else be measured.
     """
-    study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
-    facts = study.facts
-    several = isinstance(alpha, str) or (np.ndim(alpha) > 0 and len(set(np.ravel(alpha))) > 1)
+    facts = facts_of(kernel, X, outputs)
+    small = quick and _is_small(facts, solver)
+    X = facts if small else X  # what is priced later, if ever, holds no data
+    several = differ(alpha)
     penalty = 1.0 if several else float(np.ravel(alpha)[0])
     direct = "eigen" if several else _direct(facts)
-    m = centres_of(facts, n_centers)
-    ways: dict[str, Way] = {direct: DIRECT[direct]}
-    if not several and direct != "primal":
-        ways["cg"] = partial(costs.cg, alpha=penalty, tol=tol, offset=offset)
-    if not several:
-        ways["falkon"] = partial(costs.falkon, centers=m)
-    return _decide(study, ways, direct, solver, m, quick, centers)
+
+    def priced() -> Plan:
+        study = Study(
+            kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch
+        )
+        m = centres_of(facts, n_centers)
+        ways: dict[str, Way] = {direct: DIRECT[direct]}
+        if not several and direct != "primal":
+            ways["cg"] = partial(costs.cg, alpha=penalty, tol=tol, offset=offset)
+        if not several:
+            ways["falkon"] = partial(costs.falkon, centers=m)
+        return _decide(study, ways, direct, solver, m, quick, centers)
+
+    return _directly(facts, direct, solver, owner, priced) if small else priced()
 
 
 def plan_smooth(
@@ -255,17 +266,33 @@ def plan_smooth(
     alpha : float, default=1.0
         The penalty.
     """
-    study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
-    facts = study.facts
-    direct, m = "primal" if costs.by_features(facts) else "cholesky", centres_of(facts, n_centers)
-    ways: dict[str, Way] = {
-        direct: costs.newton,
-        "falkon": partial(costs.falkon, centers=m, passes=costs.NEWTON_PASSES),
-    }
-    if solver == "cg" or outputs == 1:
-        ways["cg"] = partial(costs.newton_cg, alpha=alpha)
     solver = "cholesky" if solver == "newton" else solver
-    return _decide(study, ways, direct, solver, m, quick, centers)
+    facts = facts_of(kernel, X, outputs)
+    small = quick and _is_small(facts, solver)
+    X = facts if small else X  # what is priced later, if ever, holds no data
+    direct = "primal" if costs.by_features(facts) else "cholesky"
+
+    def priced() -> Plan:
+        study = Study(
+            kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch
+        )
+        m = centres_of(facts, n_centers)
+        ways: dict[str, Way] = {
+            direct: costs.newton,
+            "falkon": partial(costs.falkon, centers=m, passes=costs.NEWTON_PASSES),
+        }
+        if solver == "cg" or outputs == 1:
+            ways["cg"] = partial(costs.newton_cg, alpha=alpha)
+        return _decide(study, ways, direct, solver, m, quick, centers)
+
+    return _directly(facts, direct, solver, owner, priced) if small else priced()
+
+
+def differ(alpha: Any) -> bool:
+    """Whether a penalty is sought by leaving one out, or differs between outputs."""
+    return isinstance(alpha, str) or (
+        not isinstance(alpha, float) and len(set(np.ravel(alpha))) > 1
+    )
 
 
 def centres_of(facts: Facts, n_centers: int | None) -> int:
@@ -273,6 +300,29 @@ def centres_of(facts: Facts, n_centers: int | None) -> int:
     if n_centers is None:
         return default_centers(facts.n, facts.budget)
     return min(n_centers, facts.n)
+
+
+def _is_small(facts: Facts, solver: str) -> bool:
+    """Whether a direct method is taken whatever it costs: its matrices are at most a few n × n."""
+    few = facts.n <= SMALL and not facts.stream and solver in ("auto", "cholesky")
+    return few and MATRICES * facts.n * (facts.n + facts.outputs) <= facts.budget
+
+
+def _directly(
+    facts: Facts, method: str, solver: str, owner: str, price: Callable[[], Plan]
+) -> Plan:
+    """Return the plan of a direct method that is taken whatever others would cost."""
+    why = _why_direct(method, solver, facts)
+    known = {"n_rows": facts.n, "budget": facts.budget, "owner": owner}
+    return chosen_early(method, why, price, **known)
+
+
+def _why_direct(method: str, solver: str, facts: Facts) -> str:
+    """Return why a direct method is taken: few points, or the user's choice."""
+    if solver == "auto":
+        return "Points are few enough to be fitted directly."
+    features = f" {facts.features} features stand for the kernel." if method == "primal" else ""
+    return f"You chose solver={solver!r}.{features}"
 
 
 def _direct(facts: Facts) -> str:
@@ -313,15 +363,9 @@ def _decide(
         if centred and not plans[name].fits:
             most = _most_centers(ways[name], facts, m)
             plans[name] = replace(plans[name], most_centers=most)
-    if solver != "auto":
-        taken, why = chosen, f"You chose solver={solver!r}."
-        if chosen == "primal":
-            why += f" {facts.features} features stand for the kernel."
-    elif few and plans[direct].fits:
-        taken, why = (
-            direct,
-            "Points are few enough to be fitted directly.",
-        )
+    if solver != "auto" or (few and plans[direct].fits):
+        taken = direct if solver == "auto" else chosen
+        why = _why_direct(taken, solver, facts)
     else:
         taken, why = _choose(plans)
     if taken == "falkon" and (plans[taken].error or 0.0) > POOR:

@@ -19,6 +19,7 @@ from mercer.estimator import (
     check_targets,
     find_classes,
     is_stream,
+    named_centers,
 )
 from mercer.features import choose_landmarks
 from mercer.kernels import RBF, Kernel
@@ -48,8 +49,7 @@ def _ridge(model: Any, study: Study) -> Plan:
 
 
 def _smooth(model: Any, study: Study) -> Plan:
-    loss, alpha, limits = model._check_params()
-    options = model._options(limits)
+    loss, alpha, _, options = model._check_params()
     if not loss.smooth:
         return ways.plan_kinked(model, study)
     if options.solver == "sgd":
@@ -70,7 +70,7 @@ def _centers(model: Any, options: SolverOptions, study: Study) -> dict[str, Any]
     """Return how many centres are asked for, and those that the user gave, as a fit takes them."""
     if isinstance(options.centers, str):
         return {"n_centers": options.n_centers, "centers": None}
-    how = model._with_centers(options, study.kernel).centers
+    how = named_centers(model, options, study.kernel).centers
     Z, _ = choose_landmarks(
         study.kernel, study.X, study.facts.n, how, owner=study.owner, name="centers"
     )
@@ -89,7 +89,7 @@ def _told(plan: Plan, options: SolverOptions) -> Plan:
 
 #: Rules by the name of the class, or of one that it derives from.
 RULES: dict[str, Rule] = {
-    "RidgeBase": _ridge,
+    "Ridge": _ridge,
     "KernelLogisticRegression": _smooth,
     "KernelERM": _smooth,
     "KernelPCA": plan_components,

@@ -1,4 +1,4 @@
-from mercer.models.ridge.base import RidgeBase as RidgeBase
+from mercer.models.ridge.base import Ridge as Ridge
 from mercer.models.ridge.cg import (
     RidgeGram as RidgeGram,
     beside_gram as beside_gram,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,33 +13,40 @@ from mercer.domains import GramRows, RowBlocks, to_host
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
-    CentredFit,
     FitData,
+    KernelEstimator,
     Plan,
     SolverOptions,
     check_same_points,
     feature_weights,
     in_double,
     in_rows,
+    is_stream,
+    named_centers,
+    require_rows,
     resolved,
+    row_precision,
+    stream_of,
     values_of,
     with_weight,
 )
 from mercer.kernels import Kernel
-from mercer.models.plan import SMALL, plan_ridge, settled
+from mercer.models.plan import SMALL, differ, plan_ridge, settled
 from mercer.models.ridge.cg import fit_by_cg
 from mercer.models.ridge.exact import LeastSquares
-from mercer.models.ridge.falkon import fit_centred
+from mercer.models.ridge.falkon import fit_on_centers
 from mercer.models.ridge.left_out import as_groups
+from mercer.models.ridge.spectrum import RidgeFit
 from mercer.solvers import Solution
 
 
-class RidgeBase(CentredFit):
-    """The part that regression and classification share: one weighted least-squares fit."""
+class Ridge(KernelEstimator):
+    """The family of ridge regression: one weighted least-squares fit, exact or with centres."""
 
     y_fit_: np.ndarray
+    classes_: np.ndarray
     _learned: tuple[str, ...] = (
-        *CentredFit._learned,
+        *KernelEstimator._learned,
         "alpha_",
         "coef_",
         "y_fit_",
@@ -54,6 +61,13 @@ class RidgeBase(CentredFit):
 
     alpha: Any
     alphas: Any
+    solver: str = "cholesky"  # of estimators that leave no choice
+    fit_intercept: bool
+    fit_intercept_: bool
+    sample_weight_: np.ndarray | None
+    n_rows_: int
+    n_iter_: int
+    plan_: Plan
     solution_: Solution
     _loo_cache: np.ndarray | None = None
     _smoother_cache: Any = None
@@ -84,6 +98,8 @@ class RidgeBase(CentredFit):
             if alpha != "loo":
                 raise InvalidInput(f"{owner}: alpha={alpha!r}; give a number ≥ 0 or 'loo'.")
             return alpha
+        if isinstance(alpha, float) and 0.0 <= alpha < np.inf:
+            return float(alpha)
         try:
             value = np.asarray(np.nan if np.asarray(alpha).dtype == bool else alpha, dtype=float)
         except (TypeError, ValueError):
@@ -110,27 +126,57 @@ class RidgeBase(CentredFit):
         return np.sort(values)
 
     # -- data ---------------------------------------------------------------------------------
-    def _points(self, X: Any, kernel: Kernel, options: SolverOptions | None) -> Any:
-        """Return the points of a fit; without options in float64 and in main memory."""
+    def _precision(self, fit: bool) -> Any:
+        return row_precision(self, fit)
+
+    def _check_new(self, X: Any) -> Any:
+        return to_host(super()._check_new(X))
+
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, options: SolverOptions | None = None
+    ) -> FitData:
+        """Return the checked data of a fit; without options in float64 and in main memory."""
+        self._check_flags()
+        kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
+        n = kernel.domain.size(X)
         if options is None:
-            return in_double(to_host(X))
-        few = options.wanted == "auto" and kernel.domain.size(X) <= SMALL
-        return in_double(X) if few or options.wanted in ("cholesky", "cg") else X
+            X = in_double(to_host(X))
+        elif options.wanted in ("cholesky", "cg") or (options.wanted == "auto" and n <= SMALL):
+            X = in_double(X)
+        centred = options is not None and options.wanted == "falkon"
+        T, weights, classes = self._targets(y, sample_weight, X, n, centred)
+        kernel = kernel.fit_params(X, weights)
+        return FitData(kernel, X, T.reshape(n, -1), weights, T.ndim == 1, classes)
+
+    def _targets(self, y: Any, sample_weight: Any, X: Any, n: int, centred: bool) -> Any:
+        """Return checked targets, of shape (n,) or (n, t), weights, and classes if there are."""
+        raise TypeError(f"{type(self).__name__}: define _targets.")
+
+    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
+        """Return rows in blocks as the data of a fit."""
+        raise TypeError(f"{type(self).__name__}: define _stream_data(kernel, rows).")
 
     # -- the fit ------------------------------------------------------------------------------
-    def _fit_stream(self, X: Any, y: Any, sample_weight: Any, options: SolverOptions) -> FitData:
-        """Fit rows that come in blocks; return what was fitted."""
-        data = self._stream_data(*self._stream(X, y, sample_weight, options))
-        data = replace(data, kernel=resolved(data.kernel, data.X, options.seed))
-        self._fit(data, options)
-        return data
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Check, plan, solve and store: all of it, or nothing."""
+        with self._all_or_nothing():
+            options = SolverOptions.of(self)
+            if is_stream(X):
+                data = self._stream_data(*stream_of(self, X, y, sample_weight))
+                data = replace(data, kernel=resolved(data.kernel, data.X, options.seed))
+            else:
+                data = self._prepare(X, y, sample_weight, options)
+            alpha = self._check_alpha(data.outputs)
+            plan = self._plan_fit(data, alpha, options)
+            if plan.method != "falkon" and (X := in_double(data.X)) is not data.X:
+                data = replace(data, X=X)
+            self._store(data, self._solved(data, alpha, options, plan), plan)
+        return self
 
-    def _plan_fit(self, data: FitData, options: SolverOptions) -> Plan:
+    def _plan_fit(self, data: FitData, alpha: Any, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
-        alpha = self._check_alpha(data.outputs)
-        several = isinstance(alpha, str) or len(set(np.ravel(alpha))) > 1
-        if several and options.wanted in ("cg", "falkon"):
+        if options.wanted in ("cg", "falkon") and differ(alpha):
             how = "centres" if options.wanted == "falkon" else "solver='cg'"
             raise InvalidInput(
                 f"{options.owner}: alpha={self.alpha!r} with {how}; give one number, or rows in "
@@ -150,44 +196,40 @@ class RidgeBase(CentredFit):
         )
         return settled(plan, options)
 
-    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
-        raise TypeError(f"{type(self).__name__}: define _stream_data(kernel, rows).")
-
-    def _fit(self, data: FitData, options: SolverOptions | None = None) -> None:
-        """Solve for checked data and store the fit."""
-        alpha = self._check_alpha(data.outputs)
+    def _solved(self, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> RidgeFit:
+        """Solve in the way of the plan."""
         offset = bool(self.fit_intercept)
-        plan = None if options is None else self._plan_fit(data, options)
-        kernel, X, column = data.kernel, data.X, data.column
-        if options is not None and plan is not None and plan.method == "falkon":
-            options = self._with_centers(options, kernel)
-            fit_centred(self, data, alpha, options, plan)
-            return
-        dual: Any = None
-        if plan is not None and plan.method == "cg":
-            dual = partial(fit_by_cg, options=options)  # type: ignore[arg-type]
-        X = in_double(X)
-        problem = LeastSquares(kernel, X, data.T, data.weights, offset)
-        fit = problem.fit(alpha, self._alphas(), dual)
-        self.kernel_ = kernel
-        self.X_fit_ = kernel.domain.keep(to_host(X))
-        self.y_fit_ = data.T.copy()
-        self.sample_weight_ = None if data.weights is None else data.weights.copy()
-        self.fit_intercept_ = offset
-        self.alpha_ = fit.alpha
-        self.alphas_, self.loo_errors_ = fit.alphas, fit.loo_errors
+        if plan.method == "falkon":
+            options = named_centers(self, options, data.kernel)
+            return fit_on_centers(data, alpha, offset, options, int(plan.n_centers or 1))
+        problem = LeastSquares(data.kernel, data.X, data.T, data.weights, offset)
+        dual = partial(fit_by_cg, options=options) if plan.method == "cg" else None
+        return problem.fit(alpha, self._alphas(), dual)
+
+    def _store(self, data: FitData, fit: RidgeFit, plan: Plan) -> None:
+        """Store a fit: with all its rows, or with its centres in their place."""
+        domain, centred = data.kernel.domain, fit.centers is not None
+        points = fit.centers if centred else to_host(data.X)
+        self.kernel_, self.X_fit_ = data.kernel, domain.keep(points)
+        self.fit_intercept_ = bool(self.fit_intercept)
+        self.sample_weight_ = None
+        if not centred:
+            self.y_fit_ = data.T.copy()
+            self.sample_weight_ = None if data.weights is None else data.weights.copy()
+        self.alpha_, self.alphas_, self.loo_errors_ = fit.alpha, fit.alphas, fit.loo_errors
         self._loo_cache, self._smoother_cache = fit.loo, None
-        self.n_rows_, self.n_iter_ = len(data.T), max(1, fit.solution.n_iter)
-        if plan is not None:
-            self.plan_ = plan
+        self.n_rows_ = fit.rows if centred else len(data.T)
+        self.n_iter_ = max(1, fit.solution.n_iter)
+        self.plan_ = replace(plan, n_centers=domain.size(points)) if centred else plan
+        if data.classes is not None:
+            self.classes_ = np.asarray(data.classes)
 
         def cut(A: Any) -> Any:
-            return None if A is None else (A[..., 0] if column else A)
+            return None if A is None else (A[..., 0] if data.column else A)
 
-        self.dual_coef_ = cut(fit.dual_coef)
-        self.coef_ = cut(fit.coef)
-        self.intercept_ = float(fit.intercept[0]) if column else fit.intercept
-        self.solution_ = fit.solution
+        self.dual_coef_, self.coef_ = cut(fit.dual_coef), cut(fit.coef)
+        self.intercept_ = float(fit.intercept[0]) if data.column else fit.intercept
+        self.solution_ = replace(fit.solution, value=self.dual_coef_) if centred else fit.solution
         self.solution_.unwrap()
 
     def _decision(self, X: Any) -> np.ndarray:
@@ -220,7 +262,7 @@ class RidgeBase(CentredFit):
         Training points given again (where `how` does not say that only a matrix may be given) must
         be those of the fit.
         """
-        self._require_rows(verb)
+        require_rows(self, verb)
         owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
         precomputed = isinstance(domain, GramRows)
         if K is not None and not precomputed:
@@ -244,7 +286,7 @@ class RidgeBase(CentredFit):
 
     def _loo_targets(self, K: Any, groups: Any = None) -> np.ndarray:
         """Return the leave-one-out predictions of the targets, shape (n, t)."""
-        self._require_rows("loo")
+        require_rows(self, "loo")
         if groups is not None:
             owner = f"{type(self).__name__}.loo"
             codes = as_groups(groups, len(self.y_fit_), self.sample_weight_, owner)

@@ -14,7 +14,7 @@ from mercer.domains import GramRows, is_torch
 from mercer.engines import gram, matmul, pick, require_memory
 from mercer.engines.device import free_memory, on_gpu
 from mercer.kernels import Kernel
-from mercer.models.ridge.spectrum import Ridge, dual_certificate
+from mercer.models.ridge.spectrum import RidgeFit, dual_certificate
 from mercer.operators import Operator, rows_on_device
 from mercer.settings import config, get_config
 from mercer.solvers import (
@@ -205,7 +205,7 @@ SINGLE = 1e-4  # relative residual that products in single precision are asked f
 
 def fit_by_cg(
     p: LeastSquares, alpha: float, options: SolverOptions, storage: str | None = None
-) -> Ridge:
+) -> RidgeFit:
     """Return the fit of a dual problem; its certificate is that of a factorisation.
 
     Parameters
@@ -245,7 +245,7 @@ class _Refinement:
         self.steps = self.rounds = 0
         self.limit, self.slow = "", False
 
-    def run(self) -> Ridge:
+    def run(self) -> RidgeFit:
         p = self.p
         n, t = p.T.shape
         a, b = np.zeros((n, t)), np.zeros(t)
@@ -269,7 +269,7 @@ class _Refinement:
                 break
             R = p.T - Ka - b - self.column * a
         a, b, solution = best
-        return Ridge(p._spread(a), None, b, self.alpha, self._certified(solution))
+        return RidgeFit(p._spread(a), None, b, self.alpha, self._certified(solution))
 
     def _solve(self, R: np.ndarray, h: Any, left: float) -> tuple[np.ndarray, Any]:
         """Return the solutions for R, of relative norm `left`, and at the first time for 1."""

@@ -11,7 +11,6 @@ from mercer.domains import RowBlocks
 from mercer.errors import ModelFileError
 from mercer.estimator import (
     FitData,
-    SolverOptions,
     accuracy,
     check_labels,
     check_weights,
@@ -19,14 +18,13 @@ from mercer.estimator import (
     class_weights,
     coded,
     find_classes,
-    is_stream,
     takes_dask,
 )
 from mercer.kernels import Kernel
-from mercer.models.ridge.base import RidgeBase
+from mercer.models.ridge.base import Ridge
 
 
-class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
+class KernelRidgeClassifier(ClassifierMixin, Ridge):
     r"""Classification by kernel ridge regression on ±1 targets.
 
     Two classes: the sign of a ridge fit to y ∈ {−1, +1}. More: one fit for each class against the
@@ -81,7 +79,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
     True
     """
 
-    _learned = (*RidgeBase._learned, "classes_")
+    _learned = (*Ridge._learned, "classes_")
     _on_device = True
 
     score = accuracy
@@ -135,39 +133,25 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         KernelRidgeClassifier
             The fitted model itself.
         """
-        with self._all_or_nothing():
-            options = SolverOptions.of(self)
-            if is_stream(X):
-                data = self._fit_stream(X, y, sample_weight, options)
-            else:
-                data = self._prepare(X, y, sample_weight, options)
-                self._fit(data, options)
-            self.classes_ = np.asarray(data.classes)
-        return self
+        return self._fit(X, y, sample_weight)
 
     def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
         rows, classes = coded(rows, self.class_weight, "KernelRidgeClassifier")
         outputs = 1 if len(classes) == 2 else len(classes)
         return FitData(kernel, rows, np.empty((0, outputs)), None, outputs == 1, classes)
 
-    def _prepare(
-        self, X: Any, y: Any, sample_weight: Any, options: SolverOptions | None = None
-    ) -> FitData:
-        self._check_flags()
-        kernel = self._kernel()
-        X = self._points(X, kernel, options)
-        n = kernel.domain.size(X)
-        y = check_labels(y, n, "KernelRidgeClassifier")
-        weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
+    def _targets(self, y: Any, sample_weight: Any, X: Any, n: int, centred: bool) -> Any:
+        """Return ±1 targets, a column for each class where there are more than two."""
+        owner = "KernelRidgeClassifier"
+        y = check_labels(y, n, owner)
+        weights = check_weights(sample_weight, n, owner)
         if self.class_weight is not None:
-            balance = class_weights(self.class_weight, y, weights, "KernelRidgeClassifier")
+            balance = class_weights(self.class_weight, y, weights, owner)
             weights = balance if weights is None else weights * balance
-            weights = check_weights(weights, n, "KernelRidgeClassifier: class_weight")
-        classes = find_classes(y if weights is None else y[weights > 0], "KernelRidgeClassifier")
+            weights = check_weights(weights, n, f"{owner}: class_weight")
+        classes = find_classes(y if weights is None else y[weights > 0], owner)
         T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
-        two = len(classes) == 2
-        kernel = kernel.fit_params(X, weights)
-        return FitData(kernel, X, T[:, 1:] if two else T, weights, two, classes)
+        return T[:, 1] if len(classes) == 2 else T, weights, classes
 
     def _check_state(self) -> None:
         super()._check_state()

@@ -26,11 +26,10 @@ from mercer.models.ridge.primal import dual_of, is_sparse, solve_sparse
 from mercer.models.ridge.spectrum import (
     DualSpectrum,
     PrimalSpectrum,
-    Ridge,
+    RidgeFit,
     dual_certificate,
     primal_certificate,
 )
-from mercer.operators import Gram
 from mercer.solvers import DenseEigen, Eigen, factor
 
 PATH_COLUMNS = 256
@@ -78,8 +77,8 @@ class LeastSquares:
 
     # -- entry points -------------------------------------------------------------------------
     def fit(
-        self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., Ridge] | None = None
-    ) -> Ridge:
+        self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., RidgeFit] | None = None
+    ) -> RidgeFit:
         """Return the fit for a number, one number an output, or "loo".
 
         ``dual(problem, alpha)`` solves the dual problem in place of a factorisation.
@@ -89,8 +88,8 @@ class LeastSquares:
 
     @named_when_full("KernelRidge", f"{FEWER}, solver='cg' or 'falkon'")
     def _fit_scaled(
-        self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., Ridge]
-    ) -> Ridge:
+        self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., RidgeFit]
+    ) -> RidgeFit:
         self._check_diagonal()
         if isinstance(alpha, str):
             self._to_host()
@@ -217,8 +216,8 @@ class LeastSquares:
         With `device` it is a tensor where the engine computes on one: formed, scaled and, by its
         owner, factorised in the same memory, with strips of it beside.
         """
-        m = len(self.T)
-        X = pick(self.X).asarray(self.X) if device else self.X
+        m, engine = len(self.T), pick(self.X)
+        X = engine.asarray(self.X) if device else self.X
         there = device and is_torch(X)
         matrices = min(matrices, 1.4) if there else matrices
         require_memory(
@@ -227,11 +226,11 @@ class LeastSquares:
             cure,
             X if there else None,
         )
-        K: Any
-        if there:
-            K = pick(X).gram(self.kernel, X)
-        else:
-            K = Gram(self.kernel, self.X, keep=False).to_dense()
+        if isinstance(self.kernel.domain, GramRows):
+            X = self.kernel.domain.check_square(X)
+        K: Any = (pick(X) if there else engine).gram(self.kernel, X)
+        if not there:
+            K = engine.to_numpy(K)
             foreign = K is self.X or not K.flags.writeable or K.base is not None
             K = K.astype(np.float64, copy=foreign)
         if not self.equal:
@@ -272,17 +271,17 @@ class LeastSquares:
             z = f.solve(s * self.T)
         return s * z, b, h
 
-    def _fit_dual(self, alpha: float) -> Ridge:
+    def _fit_dual(self, alpha: float) -> RidgeFit:
         f = self._factor(alpha, device=True, cure=f"{FEWER}, solver='cg' or 'falkon'")
         a, b, _ = self._dual(f)
         return self._certified(f, a, b, alpha)
 
-    def _certified(self, f: Any, a: np.ndarray, b: np.ndarray, alpha: float) -> Ridge:
+    def _certified(self, f: Any, a: np.ndarray, b: np.ndarray, alpha: float) -> RidgeFit:
         # f.matmul multiplies by SKS + αI, the matrix that was factorised, not by its factor.
         z = a / self.s[:, None]
         Ka = (f.matmul(z) - alpha * z) / self.s[:, None]
         solution = dual_certificate(self, a, b, Ka, alpha, f.jitter)
-        return Ridge(self._spread(a), None, b, alpha, solution)
+        return RidgeFit(self._spread(a), None, b, alpha, solution)
 
     # -- primal -------------------------------------------------------------------------------
     def _centred_features(self) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -308,7 +307,7 @@ class LeastSquares:
         m = self.w @ self.T / self.w.sum() if self.offset else 0.0
         return (self.T - m) * self.s[:, None]
 
-    def _fit_primal(self, alpha: float) -> Ridge:
+    def _fit_primal(self, alpha: float) -> RidgeFit:
         if is_sparse(self.kernel, self.X):
             return self._from_primal(*solve_sparse(self, self._phi(), alpha), alpha)
         A, mu, t = self._centred_features()
@@ -323,13 +322,13 @@ class LeastSquares:
             self._kept = phi = sp.csr_array(phi)
         return phi
 
-    def _from_primal(self, v: np.ndarray, mu: np.ndarray, jitter: float, alpha: Any) -> Ridge:
+    def _from_primal(self, v: np.ndarray, mu: np.ndarray, jitter: float, alpha: Any) -> RidgeFit:
         """Return the fit for primal weights v: f(x) = vᵀφ(x) + b."""
         phi = self._phi()
         b = self.w @ self.T / self.w.sum() - mu @ v if self.offset else np.zeros(v.shape[1])
         a = dual_of(self, v, phi, b, alpha)
         solution = primal_certificate(self, v, b, phi, a, alpha, jitter)
-        return Ridge(self._spread(a), v, b, alpha, solution)
+        return RidgeFit(self._spread(a), v, b, alpha, solution)
 
     # -- spectral -----------------------------------------------------------------------------
     def _spectrum(self) -> DualSpectrum | PrimalSpectrum:
@@ -347,7 +346,7 @@ class LeastSquares:
         mean = mean if mean > 0 else 1.0
         return SMALLEST_ALPHA * mean * max(len(diagonal), 10), LARGEST_ALPHA * mean
 
-    def _fit_path(self, alphas: np.ndarray | None) -> Ridge:
+    def _fit_path(self, alphas: np.ndarray | None) -> RidgeFit:
         self._check_loo()
         spectrum = self._spectrum()
         if alphas is None:
@@ -374,7 +373,7 @@ class LeastSquares:
         chosen = np.full(len(outputs), value)
         fit = spectrum.fit(chosen)
         loo = self._everywhere(self._left_out(spectrum, chosen), fit)
-        return Ridge(
+        return RidgeFit(
             fit.dual_coef, fit.coef, fit.intercept, value, fit.solution, alphas, errors, loo
         )
 
@@ -386,7 +385,7 @@ class LeastSquares:
         out[self.active] = a
         return out
 
-    def _everywhere(self, predictions: np.ndarray, fit: Ridge) -> np.ndarray:
+    def _everywhere(self, predictions: np.ndarray, fit: RidgeFit) -> np.ndarray:
         """Rows of weight zero were left out anyway: their prediction is that of the fit."""
         if self.active is None:
             return predictions

@@ -14,11 +14,12 @@ from mercer.engines.passes import RowPass, row_pass
 from mercer.estimator import FitData, in_double
 from mercer.features import choose_landmarks, spanning_factor
 from mercer.kernels import Kernel
+from mercer.models.ridge.spectrum import RidgeFit
 from mercer.settings import get_config
 from mercer.solvers import Centred, Falkon, Solution
 
 if TYPE_CHECKING:
-    from mercer.estimator import Plan, SolverOptions
+    from mercer.estimator import SolverOptions
 
 
 SPANNING = 4000  # centres up to which those that add nothing to the span are left out
@@ -148,30 +149,20 @@ def in_own_units(
     )
 
 
-def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> None:
-    """Fit a ridge in the span of centres, and store it in the model.
+def fit_on_centers(
+    data: FitData, alpha: Any, offset: bool, options: SolverOptions, m: int
+) -> RidgeFit:
+    """Fit a ridge in the span of at most m centres.
 
-    Parameters
-    ----------
-    model : RidgeBase
-        The estimator.
-    data : FitData
-        Checked rows; X may be blocks, with targets of shape (rows, t) and weights of their own.
-    alpha : float
-        The penalty.
-    options : SolverOptions
-        How to fit.
-    plan : Plan
-        With the number of centres.
+    The rows may be blocks, with targets of shape (rows, t) and weights of their own.
     """
-    offset = bool(model.fit_intercept)
     T, unit = data.T, 1.0
     if isinstance(T, np.ndarray):  # squares beyond 1e±100 would overflow or vanish
         largest = float(np.abs(T).max(initial=0.0))
         unit = 1.0 if largest == 0 or 1e-100 < largest < 1e100 else largest
         T = T if unit == 1.0 else T / unit
     T = None if isinstance(data.X, RowBlocks) else T
-    made = centred_rows(data.kernel, data.X, T, data.weights, options, int(plan.n_centers or 1))
+    made = centred_rows(data.kernel, data.X, T, data.weights, options, m)
     limits: dict[str, Any] = {} if options.max_iter is None else {"max_iter": options.max_iter}
     solver = Falkon(
         tol=options.tol, max_time=options.max_time, checkpoint=options.checkpoint, **limits
@@ -179,10 +170,4 @@ def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, p
     alpha = float(np.ravel(alpha)[0])
     problem = Centred(made.rows, made.gram, alpha, offset, data.outputs, overwrite=True)
     solution, a, b = in_own_units(solver.solve(problem), unit, options.owner)
-    a = a[:, 0] if data.column else a
-    model.intercept_ = float(b[0]) if data.column else b
-    model.alphas_ = model.loo_errors_ = model._loo_cache = model._smoother_cache = None
-    model.n_rows_ = int(made.rows.n)
-    solution = replace(solution, value=a)
-    model._store_centres(data.kernel, made.centers, solution, alpha, plan)
-    solution.unwrap()
+    return RidgeFit(a, None, b, alpha, solution, centers=made.centers, rows=int(made.rows.n))

@@ -12,7 +12,7 @@ the primal αP = I − H with leverages H of rank D, or D + 1 with an offset.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -269,3 +269,77 @@ def group_residuals(one: DualSmoother | PrimalSmoother, groups: np.ndarray) -> n
             r = p.T[np.ix_(rows, one.outputs)] - p.refit(rows, one.alpha, one.outputs)
         out[rows] = r
     return out
+
+
+# ---- Prediction intervals by jackknife+: all leave-one-out fits at a new point, from one fit ----
+
+
+ROUNDING = 1e-9  # of n + 1: 0.9 · 10 is nine, whatever the last digit says
+
+
+def jackknife_plus(
+    p: LeastSquares,
+    fits: Iterable[DualSmoother | PrimalSmoother],
+    points: Any,
+    f: np.ndarray,
+    coverage: float,
+    groups: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return both ends of the intervals at new points, where the fit has the values f (m, t)."""
+    lower, upper = np.empty(f.shape), np.empty(f.shape)
+    weights = None if p.equal else p.w
+    for one in fits:
+        r = one.each_left_out() if groups is None else group_residuals(one, groups)
+        r = p.unit * r
+        for rows in row_blocks(len(f), 64 * len(p.T)):
+            L = one.weights(p.kernel.domain.take(points, rows), p.all_X)
+            for k, j in enumerate(one.outputs):
+                without = f[rows, j][:, None] - _shares(L, r[:, k], groups)
+                R = np.abs(r[:, k])
+                upper[rows, j] = order_statistic(without + R, coverage, weights)
+                lower[rows, j] = -order_statistic(R - without, coverage, weights)
+    return lower, upper
+
+
+def order_statistic(
+    values: np.ndarray, coverage: float, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the ⌈c(n + 1)⌉-th smallest value of each row, ∞ where that is more than n.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m, n)
+        The values.
+    coverage : float
+        The share c.
+    weights : ndarray of shape (n,), optional
+        How often each value counts: the smallest v such that values ≤ v weigh c(Σw + 1).
+    """
+    m, n = values.shape
+    if weights is None:
+        k = max(1, int(np.ceil((coverage - ROUNDING) * (n + 1))))
+        return np.partition(values, k - 1, axis=1)[:, k - 1] if k <= n else np.full(m, np.inf)
+    target = (coverage - ROUNDING) * (float(weights.sum()) + 1)
+    order = np.argsort(values, axis=1)
+    reached = np.cumsum(weights[order], axis=1) >= target
+    first = np.argmax(reached, axis=1)
+    found = np.take_along_axis(values, np.take_along_axis(order, first[:, None], 1), 1)[:, 0]
+    return np.where(reached.any(axis=1), found, np.inf)
+
+
+def _shares(L: np.ndarray, r: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return what leaving out each row, or its whole group S, takes off: Σ_{i∈S} lᵢ(x) rᵢ."""
+    if groups is None:
+        return L * r
+    labels, codes = np.unique(groups, return_inverse=True)
+    by_group = np.zeros((len(r), len(labels)))
+    by_group[np.arange(len(r)), codes] = r
+    return (L @ by_group)[:, codes]
+
+
+def check_coverage(coverage: Any, owner: str) -> float:
+    """Return the probability that an interval is to have, between 0 and 1."""
+    number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
+    if not number or not 0 < float(coverage) < 1:
+        raise InvalidInput(f"{owner}: coverage={coverage!r}; give a number between 0 and 1.")
+    return float(coverage)

@@ -110,8 +110,11 @@ def _relative(r: np.ndarray, scale: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Ridge:
-    """A fit: coefficients for all n points, offsets, penalty, certificate and, if known, LOO."""
+class RidgeFit:
+    """A fit: coefficients for all n points, offsets, penalty, certificate and, if known, LOO.
+
+    Of a fit in the span of centres the coefficients are those of the centres, of `rows` rows.
+    """
 
     dual_coef: np.ndarray
     coef: np.ndarray | None
@@ -121,8 +124,10 @@ class Ridge:
     alphas: np.ndarray | None = None
     loo_errors: np.ndarray | None = None
     loo: np.ndarray | None = None
+    centers: Any = None
+    rows: int = 0
 
-    def times(self, unit: float) -> Ridge:
+    def times(self, unit: float) -> RidgeFit:
         """Return the fit for targets so many times as large."""
         known, square = self.solution, unit * unit  # inf or 0 where the range of floats ends
 
@@ -177,7 +182,7 @@ class DualSpectrum:
             inverse -= (self.U @ h) ** 2 / length
         return c, b, inverse[:, which]
 
-    def fit(self, alphas: np.ndarray) -> Ridge:
+    def fit(self, alphas: np.ndarray) -> RidgeFit:
         """Return the fit with one penalty for each output."""
         p = self.problem
         c, b, _ = self._coefficients(alphas, np.arange(len(alphas)))
@@ -185,7 +190,7 @@ class DualSpectrum:
         a = p.s[:, None] * z
         Ka = (self.K @ z) / p.s[:, None]  # from the matrix itself, not from its eigenvalues
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
-        return Ridge(p._spread(a), None, b, alpha, dual_certificate(p, a, b, Ka, alpha, 0.0))
+        return RidgeFit(p._spread(a), None, b, alpha, dual_certificate(p, a, b, Ka, alpha, 0.0))
 
     def loo_residuals(self, alphas: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Return aᵢ/(SPS)ᵢᵢ, a column for each pair of penalty and output."""
@@ -207,7 +212,7 @@ class PrimalSpectrum:
         self.Z = A @ self.V
         self.Zt = self.Z.T @ t
 
-    def fit(self, alphas: np.ndarray) -> Ridge:
+    def fit(self, alphas: np.ndarray) -> RidgeFit:
         """Return the fit with one penalty for each output."""
         v = self.V @ (filters(self.values, alphas) * self.Zt)
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas

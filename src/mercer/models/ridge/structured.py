@@ -26,7 +26,7 @@ from mercer.estimator import (
     refuse_negative,
 )
 from mercer.kernels import Kernel, as_kernel, require_psd
-from mercer.models.ridge.base import RidgeBase
+from mercer.models.ridge.base import Ridge
 from mercer.models.ridge.exact import LeastSquares
 from mercer.rkhs import Function, apart, first_equal
 
@@ -184,7 +184,7 @@ class ExactHits(Hits):
 # ---- structured ----
 
 
-class StructuredKernelRidge(RidgeBase):
+class StructuredKernelRidge(Ridge):
     r"""Prediction of strings, sets, graphs, vectors: of whatever an output kernel compares.
 
     A kernel k compares inputs, a kernel l outputs, and k·l pairs of both. Ridge regression of the
@@ -248,7 +248,7 @@ class StructuredKernelRidge(RidgeBase):
     """
 
     _learned = (
-        *(name for name in RidgeBase._learned if name != "y_fit_"),
+        *(name for name in Ridge._learned if name != "y_fit_"),
         "output_kernel_",
         "outputs_",
         "codes_",

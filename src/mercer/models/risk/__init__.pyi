@@ -1,4 +1,4 @@
-from mercer.models.risk.base import RiskEstimator as RiskEstimator
+from mercer.models.risk.base import Risk as Risk
 from mercer.models.risk.erm import KernelERM as KernelERM
 from mercer.models.risk.logistic import KernelLogisticRegression as KernelLogisticRegression
 from mercer.models.risk.named import (

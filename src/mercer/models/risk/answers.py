@@ -1,22 +1,16 @@
-"""What a fitted risk estimator says of its own rows: left-out predictions, degrees of freedom."""
+"""The training rows of a fitted risk once more: left-out values, degrees of freedom."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
-from mercer.estimator import (
-    ValuedEstimator,
-    choose_class,
-    class_signs,
-    log_probabilities,
-    take_rows,
-)
+from mercer.estimator import class_signs
+from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss
 from mercer.models.risk.left_out import (
     freedom_smooth,
@@ -25,257 +19,132 @@ from mercer.models.risk.left_out import (
     loo_smooth,
     loo_softmax,
 )
-from mercer.models.risk.smooth import smooth_rows
-from mercer.operators import LowRank, Operator
+from mercer.operators import Operator
 from mercer.solvers import Solution
 from mercer.solvers.risk import log_softmax
 
 OTHER = 1e-3  # relative residual that no rounding explains
 
 
-def _has_curvature(model: Any) -> bool:
-    return "loss_" not in vars(model) or bool(model.loss_.smooth)
+@dataclass(frozen=True, eq=False)
+class RowsAgain:
+    """Rows of positive weight of a fit, and what the fit is there.
 
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : collection
+        The points; the square matrix when precomputed.
+    y : ndarray of shape (n,)
+        Class numbers or targets.
+    weights : ndarray of shape (n,)
+        Weights, > 0.
+    losses : list of Loss
+        One for each column of coefficients.
+    alpha : float
+        The penalty.
+    offset : bool
+        Whether there is an offset.
+    coef : ndarray of shape (n,) or (n, c)
+        The coefficients.
+    intercept : float or ndarray of shape (c,)
+        The offsets.
+    f : ndarray of shape (n,) or (n, c)
+        Values of the function, without offsets.
+    classes : int
+        Number of classes, 0 of a regression.
+    gram : Operator or None
+        The Gram matrix of smooth losses.
+    """
 
-def classifies(model: Any) -> bool:
-    """Whether the loss is one of classification."""
-    return model._kind() == "classification"
+    kernel: Kernel
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    losses: list[Loss]
+    alpha: float
+    offset: bool
+    coef: np.ndarray
+    intercept: Any
+    f: np.ndarray
+    classes: int
+    gram: Operator | None
 
+    @property
+    def values(self) -> np.ndarray:
+        """Values of the fit, f(x) + b."""
+        return self.f + self.intercept
 
-def has_probabilities(model: Any) -> bool:
-    """Whether the loss is the logistic one."""
-    try:
-        return isinstance(model._risk(), Logistic)
-    except InvalidInput:  # fit will say what is wrong
-        return False
+    @property
+    def _is_softmax(self) -> bool:
+        return self.f.ndim == 2 and isinstance(self.losses[0], Logistic)
 
+    def _targets(self) -> np.ndarray:
+        """Return the targets of each problem, one row a problem."""
+        if self.classes:
+            return class_signs(self.y, np.arange(self.classes))
+        return np.tile(self.y, (len(self.losses), 1))
 
-class RiskAnswers(ValuedEstimator):
-    """Base of fitted risk estimators: what needs the training rows once more."""
+    def _problems(self) -> Iterator[tuple[Loss, np.ndarray, np.ndarray, float, np.ndarray]]:
+        """Yield loss, targets, coefficients, offset and values of each problem."""
+        n = len(self.y)
+        a, b = self.coef.reshape(n, -1), np.atleast_1d(self.intercept)
+        z = self.values.reshape(n, -1)
+        for j, (loss, target) in enumerate(zip(self.losses, self._targets(), strict=True)):
+            yield loss, target, a[:, j], float(b[j]), z[:, j]
 
-    alpha_: float
-    fit_intercept_: bool
-    classes_: np.ndarray
-    y_fit_: np.ndarray
-    sample_weight_: np.ndarray | None
-    solution_: Solution
-    loss_: Loss
-
-    def _risk(self) -> Loss:
-        """Return the loss that the parameters ask for."""
-        raise InvalidInput(f"{type(self).__name__}: use KernelERM.")
-
-    def _kind(self) -> str | None:
-        """Return "classification" or "regression", None where the loss is wrong."""
-        try:
-            return self._risk().kind
-        except InvalidInput:  # fit will say what is wrong
-            return None
-
-    def loo(self, X: Any = None) -> np.ndarray:
-        """Return what is predicted at each training point by a fit without it.
-
-        An approximation, exact for the squared loss only: one Newton step from the solution with
-        row i left out. With slopes g = wℓ' and curvatures h = wℓ'' the value becomes
-        fᵢ + gᵢκᵢ/(1 − hᵢκᵢ), κ the diagonal of (alpha K⁻¹ + H)⁻¹; all rows cost one factorisation.
-        Of softmax, g is a vector and h and κ are matrices over the C classes, and it costs C + 1
-        factorisations, about 5Cn³ flops, and the memory of C + 3 Gram matrices. Losses with kinks
-        are left out by the span rule, an approximation too. A row is left out with all its weight;
-        kernel, alpha and class weights are those of the fit.
-
-        Parameters
-        ----------
-        X : collection of n points, optional
-            The training points again; needed only when the kernel is precomputed.
-
-        Returns
-        -------
-        array of shape (n,)
-            Classes or values, as of ``predict``.
-        """
-        values = self._left_out_values(X, "loo")
-        return choose_class(values, self.classes_) if "classes_" in vars(self) else values
-
-    @available_if(classifies)
-    def loo_decision_function(self, X: Any = None) -> np.ndarray:
-        """Return decision values at each training point by a fit without it; see `loo`.
-
-        Parameters
-        ----------
-        X : collection of n points, optional
-            The training points again; needed only when the kernel is precomputed.
-
-        Returns
-        -------
-        array of shape (n,) or (n, classes)
-            As of ``decision_function``.
-        """
-        return self._left_out_values(X, "loo_decision_function")
-
-    @available_if(has_probabilities)
-    def loo_proba(self, X: Any = None) -> np.ndarray:
-        """Return probabilities of the classes at each training point by a fit without it.
-
-        See `loo`.
-
-        Parameters
-        ----------
-        X : collection of n points, optional
-            The training points again; needed only when the kernel is precomputed.
-
-        Returns
-        -------
-        array of shape (n, classes)
-            As of ``predict_proba``.
-        """
-        return np.exp(log_probabilities(self._left_out_values(X, "loo_proba")))
-
-    @available_if(_has_curvature)
-    def degrees_of_freedom(self, X: Any = None) -> Any:
-        """Return how many parameters the fit has spent: the trace of its last hat matrix.
-
-        tr K(K + alpha H⁻¹)⁻¹ with the curvatures h = wℓ'' at the solution, and one for an offset:
-        that of a ridge regression with the weights h, exact for the squared loss. Of several
-        classes one number each; softmax is taken class by class, times (C − 1)/C. For losses with
-        a continuous gradient only.
-
-        Parameters
-        ----------
-        X : collection of n points, optional
-            The training points again; needed only when the kernel is precomputed.
-
-        Returns
-        -------
-        float or array of shape (classes,)
-            The number; their sum counts for several classes.
-        """
-        points, w = self._again(X, "degrees_of_freedom")
-        some, kept, rows, values = self._rows_again(points, w, "degrees_of_freedom")
-        y = self.y_fit_[kept]
-        rest = (self.alpha_, w[kept], self.fit_intercept_)
-        if self._is_softmax(values):
-            k = len(self.classes_)
-            return freedom_softmax(self.kernel_, some, y.astype(int), k, *rest, values, rows)
-        columns = zip(self._targets(y), values.reshape(len(y), -1).T, strict=True)
-        found = [
-            freedom_smooth(self.kernel_, some, target, self.loss_, *rest, f, rows)
-            for target, f in columns
+    def left_out(self) -> np.ndarray:
+        """Return f₋ᵢ(xᵢ) + b₋ᵢ at each row."""
+        kernel, X = self.kernel, self.X
+        alpha, w, offset, gram = self.alpha, self.weights, self.offset, self.gram
+        if self._is_softmax:
+            y, k = self.y.astype(int), self.classes
+            return loo_softmax(kernel, X, y, k, alpha, w, offset, self.values, gram)
+        columns = [
+            loo_dual(kernel, X, y, loss, alpha, w, offset, a, b, z)
+            if gram is None
+            else loo_smooth(kernel, X, y, loss, alpha, w, offset, z, a, gram)
+            for loss, y, a, b, z in self._problems()
         ]
-        return found[0] if values.ndim == 1 else np.array(found)
+        return columns[0] if self.f.ndim == 1 else np.stack(columns, axis=1)
 
-    # -- the training rows again --------------------------------------------------------------
-    def _again(self, X: Any, verb: str) -> tuple[Any, np.ndarray]:
-        """Return the training points and their weights."""
-        check_is_fitted(self)
-        points = self._points_again(X, verb)
-        w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
-        return points, w
+    def degrees_of_freedom(self) -> Any:
+        """Return the trace of the last hat matrix, of each problem."""
+        kernel, X = self.kernel, self.X
+        alpha, w, offset, gram = self.alpha, self.weights, self.offset, self.gram
+        if self._is_softmax:
+            y, k = self.y.astype(int), self.classes
+            return freedom_softmax(kernel, X, y, k, alpha, w, offset, self.values, gram)
+        found = [
+            freedom_smooth(kernel, X, y, loss, alpha, w, offset, z, gram)
+            for loss, y, _, _, z in self._problems()
+        ]
+        return found[0] if self.f.ndim == 1 else np.array(found)
 
-    def _rows_again(
-        self, points: Any, w: np.ndarray, verb: str
-    ) -> tuple[Any, np.ndarray, Operator | None, np.ndarray]:
-        """Return the points of positive weight, where they are, their Gram matrix, and values.
-
-        The matrix is that of smooth losses, None for others.
-        """
-        owner = f"{type(self).__name__}.{verb}"
-        kept = np.flatnonzero(w)
-        some = points if len(kept) == len(w) else take_rows(self.kernel_, points, kept)
-        a, v = self.dual_coef_[kept], self._feature_weights()
-        rows = smooth_rows(self.kernel_, some, owner) if self.loss_.smooth else None
-        if isinstance(rows, LowRank) and v is not None:
-            f = rows.F @ v
-        elif rows is not None:
-            f = rows @ a
-        else:
-            values = self._values(points)[kept]
-            f = values - self.intercept_
-        values = f + self.intercept_
-        if isinstance(self.kernel_.domain, GramRows):
-            self._check_matrix(a, f, self.y_fit_[kept], w[kept], owner)
-        return some, kept, rows, values
-
-    def _check_matrix(
-        self, a: np.ndarray, f: np.ndarray, y: np.ndarray, w: np.ndarray, owner: str
-    ) -> None:
+    def check_matrix(self, found: Solution, owner: str) -> None:
         """Refuse a matrix with which the coefficients do not solve the problem of the fit.
 
         Of smooth losses alpha a = −wℓ' at the values, of others the objective tells.
         """
-        z, loss, found = f + self.intercept_, self.loss_, self.solution_
-        if loss.kind == "regression" and z.ndim == 2:
+        if not self.classes and self.f.ndim == 2:
             return  # each column has a loss of its own
-        targets = self._targets(y)
-        columns = list(zip(targets, z.reshape(len(y), -1).T, strict=True))
-        if self._is_softmax(z):
-            G = w[:, None] * (np.exp(log_softmax(z)) - (targets.T > 0))
-        elif loss.smooth:
-            G = np.stack([w * loss.gradient(t, v) for t, v in columns], axis=1)
-        if loss.smooth:
-            lack = float(np.abs(self.alpha_ * a.reshape(len(y), -1) + G).max())
+        n, w, a, z = len(self.y), self.weights, self.coef, self.values
+        if self.losses[0].smooth:
+            if self._is_softmax:
+                G = w[:, None] * (np.exp(log_softmax(z)) - (self._targets().T > 0))
+            else:
+                slopes = [w * loss.gradient(y, v) for loss, y, _, _, v in self._problems()]
+                G = np.stack(slopes, axis=1)
+            lack = float(np.abs(self.alpha * a.reshape(n, -1) + G).max())
             size, allowed = float(np.abs(G).max()), max(OTHER, 10 * float(found.residual or 0.0))
         else:
-            risk = sum(float(w @ loss.value(t, v)) for t, v in columns)
+            risk = sum(float(w @ loss.value(y, v)) for loss, y, _, _, v in self._problems())
             size, allowed = abs(float(found.primal or 0.0)), 1e-3 * OTHER
-            lack = abs(risk + 0.5 * self.alpha_ * float((a * f).sum()) - float(found.primal or 0.0))
+            norm = float((a * self.f).sum())
+            lack = abs(risk + 0.5 * self.alpha * norm - float(found.primal or 0.0))
         if not lack <= allowed * size:
             raise InvalidInput(
                 f"{owner}: this is not the matrix the model was fitted on; pass the training "
                 "matrix again."
             )
-
-    # -- left out -----------------------------------------------------------------------------
-    def _left_out_values(self, X: Any, verb: str) -> np.ndarray:
-        """Return f₋ᵢ(xᵢ) + b₋ᵢ at the training points."""
-        points, w = self._again(X, verb)
-        some, kept, rows, values = self._rows_again(points, w, verb)
-        out = np.empty((len(w), *values.shape[1:]))
-        y, weights = self.y_fit_[kept], w[kept]
-        if rows is None:
-            out[kept] = self._left_out(some, y, weights, values, kept)
-        else:
-            out[kept] = self._left_out_smooth(some, y, weights, values, kept, rows)
-        idle = np.flatnonzero(w == 0)  # left out anyway
-        if len(idle):
-            out[idle] = self._values(self.kernel_.domain.take(points, idle))
-        return out
-
-    def _left_out(
-        self, X: Any, y: np.ndarray, w: np.ndarray, values: np.ndarray, kept: np.ndarray
-    ) -> np.ndarray:
-        """Return the left-out values of a loss with kinks."""
-        b, a = np.atleast_1d(self.intercept_), self.dual_coef_[kept].reshape(len(y), -1)
-        rest, f = (self.loss_, self.alpha_, w, self.fit_intercept_), values.reshape(len(y), -1)
-        columns = [
-            loo_dual(self.kernel_, X, target, *rest, a[:, j], float(b[j]), f[:, j])
-            for j, target in enumerate(self._targets(y))
-        ]
-        return columns[0] if values.ndim == 1 else np.stack(columns, axis=1)
-
-    def _left_out_smooth(
-        self,
-        X: Any,
-        y: np.ndarray,
-        w: np.ndarray,
-        values: np.ndarray,
-        kept: np.ndarray,
-        rows: Operator,
-    ) -> np.ndarray:
-        """Return the left-out values of a smooth loss."""
-        kernel, rest = self.kernel_, (self.alpha_, w, self.fit_intercept_)
-        if self._is_softmax(values):
-            return loo_softmax(kernel, X, y.astype(int), len(self.classes_), *rest, values, rows)
-        f, a = values.reshape(len(y), -1), self.dual_coef_[kept].reshape(len(y), -1)
-        columns = [
-            loo_smooth(kernel, X, target, self.loss_, *rest, f[:, j], a[:, j], rows)
-            for j, target in enumerate(self._targets(y))
-        ]
-        return columns[0] if values.ndim == 1 else np.stack(columns, axis=1)
-
-    def _is_softmax(self, values: np.ndarray) -> bool:
-        return values.ndim == 2 and isinstance(self.loss_, Logistic)
-
-    def _targets(self, y: np.ndarray) -> np.ndarray:
-        """Return the targets of each problem, one row a problem."""
-        labels = self.loss_.kind == "classification"
-        return class_signs(y, np.arange(len(self.classes_))) if labels else y[None, :]

@@ -1,4 +1,4 @@
-"""What the regularised risk estimators share: labels or targets, one fit, files."""
+"""The family of regularised risks: labels or targets, one fit, answers, files."""
 
 from __future__ import annotations
 
@@ -7,45 +7,81 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import positive, solver_limits
-from mercer.domains import to_host
+from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
-    CentredFit,
+    KernelEstimator,
     MarginData,
     Plan,
     SolverOptions,
     asks_centers,
+    check_same_points,
+    choose_class,
     class_signs,
     feature_weights,
     in_double,
     in_rows,
     is_stream,
+    log_probabilities,
+    named_centers,
     prepare_labels,
     prepare_targets,
+    require_rows,
     resolved,
+    row_precision,
     spread,
+    stream_of,
+    take_rows,
+    values_of,
     with_weight,
 )
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
 from mercer.models.plan import SMALL, Study, plan_gradients, plan_kinked, plan_smooth, settled
-from mercer.models.risk.answers import RiskAnswers
-from mercer.models.risk.falkon import fit_centred_risk, outputs_of, stream_data
+from mercer.models.risk.answers import RowsAgain
+from mercer.models.risk.falkon import fit_on_centers, outputs_of, stream_data
 from mercer.models.risk.fit import ERMFit, stacked
 from mercer.models.risk.kinked import fit_dual, warm_start
 from mercer.models.risk.kinked_features import coefficients, dual_rows
 from mercer.models.risk.smooth import IterativeGram, fit_smooth, fit_softmax, smooth_rows
+from mercer.operators import LowRank
 from mercer.rkhs import Function
+from mercer.solvers import Solution
+
+#: Names of solvers of smooth risks.
+RISK_SOLVERS = ("auto", "newton", "cholesky", "cg", "falkon")
+LARGEST_TOL = 1.0 - 1e-12
 
 
-class RiskEstimator(RiskAnswers):
-    """Base of `KernelERM` and its named cases: a loss, a penalty, an offset."""
+def _has_curvature(model: Any) -> bool:
+    return "loss_" not in vars(model) or bool(model.loss_.smooth)
+
+
+def classifies(model: Any) -> bool:
+    """Whether the loss is one of classification."""
+    return model._kind() == "classification"
+
+
+def has_probabilities(model: Any) -> bool:
+    """Whether the loss is the logistic one."""
+    try:
+        return isinstance(model._risk(), Logistic)
+    except InvalidInput:  # fit will say what is wrong
+        return False
+
+
+class Risk(KernelEstimator):
+    """The family of `KernelERM` and its named cases: a loss, a penalty, an offset.
+
+    Where there is a choice of solver, `_solvers` are their names, and a plan precedes the fit.
+    """
 
     _learned = (
-        *RiskAnswers._learned,
+        *KernelEstimator._learned,
         "coef_",
         "classes_",
         "n_iter_",
@@ -55,13 +91,38 @@ class RiskEstimator(RiskAnswers):
         "fit_intercept_",
         "loss_",
     )
+    _solvers: tuple[str, ...] = ()
 
     alpha: float
+    solver: str
     fit_intercept: bool
     tol: float
     max_iter: Any
     max_time: Any
+    random_state: Any
     class_weight: Any = None
+    alpha_: float
+    fit_intercept_: bool
+    classes_: np.ndarray
+    y_fit_: np.ndarray
+    sample_weight_: np.ndarray | None
+    solution_: Solution
+    loss_: Loss
+    dual_coef_: np.ndarray
+    intercept_: Any
+    n_rows_: int
+    plan_: Plan
+
+    def _risk(self) -> Loss:
+        """Return the loss that the parameters ask for."""
+        raise InvalidInput(f"{type(self).__name__}: use KernelERM.")
+
+    def _kind(self) -> str | None:
+        """Return "classification" or "regression", None where the loss is wrong."""
+        try:
+            return self._risk().kind
+        except InvalidInput:  # fit will say what is wrong
+            return None
 
     @property
     def coef_(self) -> np.ndarray | None:
@@ -117,37 +178,9 @@ class RiskEstimator(RiskAnswers):
         """
         return self._fit_from(None, X, y, sample_weight)
 
-    def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
-        with self._all_or_nothing():
-            loss, alpha, limits = self._check_params()
-            check = self._points
-            if loss.kind == "classification":
-                data = prepare_labels(self, X, y, sample_weight, self.class_weight, check)
-            else:
-                data = prepare_targets(self, X, y, sample_weight, check)
-            self._fit_data(data, X, loss, alpha, limits, near)
-        return self
-
-    # -- steps of a fit -----------------------------------------------------------------------
-    def _points(self, X: Any, kernel: Kernel) -> Any:
-        """Return the checked points of a fit."""
-        return self._check_X(X, kernel, reset=True)
-
-    def _fit_data(
-        self, data: MarginData, X: Any, loss: Loss, alpha: float, limits: dict, near: Any = None
-    ) -> None:
-        """Solve for checked data and store the fit."""
-        fit = self._solved(data, loss, alpha, limits, near)
-        points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
-        self._store(data, in_double(to_host(points)), loss, alpha, fit)
-
-    def _shared_rows(self, data: MarginData, limits: dict) -> Any:
-        """Return the Gram matrix of a method of one's own; None leaves it to the solver."""
-        return None
-
-    def _check_params(self) -> tuple[Loss, float, dict[str, Any]]:
-        """Return the loss, the penalty, and what limits the solver."""
+    # -- data ---------------------------------------------------------------------------------
+    def _check_params(self) -> tuple[Loss, float, dict[str, Any], SolverOptions | None]:
+        """Return the loss, the penalty, what limits the solver, and the choice of a solver."""
         owner = type(self).__name__
         self._check_flags()
         loss, alpha = self._risk(), positive(self.alpha, "alpha", owner)
@@ -161,12 +194,111 @@ class RiskEstimator(RiskAnswers):
                 f"{owner}: class_weight={self.class_weight!r} with {loss!r}, a loss of regression; "
                 "give class_weight=None."
             )
-        return loss, alpha, solver_limits(self)
+        limits = solver_limits(self)
+        if not self._solvers:
+            return loss, alpha, limits, None
+        tol = min(limits["tol"], LARGEST_TOL)
+        options = SolverOptions.of(self, self._solvers, max_iter=limits["max_iter"], tol=tol)
+        if options.wanted in ("cg", "falkon") and not loss.smooth:
+            raise InvalidInput(
+                f"{owner}: solver={options.wanted!r} is for smooth losses, and {loss!r} "
+                "has kinks; use solver='auto' or 'cholesky' without centres, or a smooth loss: "
+                "'logistic', 'squared_hinge', 'exponential', 'squared' or 'huber'."
+            )
+        return loss, alpha, limits, options
+
+    def _precision(self, fit: bool) -> Any:
+        return row_precision(self, fit)
+
+    def _check_new(self, X: Any) -> Any:
+        return to_host(super()._check_new(X))
+
+    def _points(self, X: Any, kernel: Kernel) -> Any:
+        """Return the points of a fit where, and as precise as, the method may want them."""
+        X = self._check_X(X, kernel, reset=True)
+        if asks_centers(self):
+            return X
+        solver = getattr(self, "solver", "")
+        if solver == "cg":
+            return in_double(X)
+        many = solver == "auto" and kernel.domain.size(X) > SMALL
+        return X if many and self._risk().smooth else in_double(to_host(X))
+
+    def _stream_data(
+        self, X: Any, y: Any, sample_weight: Any, loss: Loss, options: SolverOptions
+    ) -> MarginData:
+        """Return the data of a fit of rows in blocks, which only centres can be sought for."""
+        if not loss.smooth or options.solver == "sgd":
+            what = f"solver={options.solver!r}" if loss.smooth else f"{loss!r}, a loss with kinks,"
+            raise InvalidInput(
+                f"{options.owner}: {what} needs all rows in memory, and these come in blocks; "
+                "use solver='falkon' and a smooth loss, such as 'logistic' or 'huber'."
+            )
+        kernel, rows = stream_of(self, X, y, sample_weight)
+        kernel = resolved(kernel, rows, options.seed)
+        return stream_data(kernel, rows, loss, self.class_weight, options.owner)
+
+    # -- the fit ------------------------------------------------------------------------------
+    def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
+        with self._all_or_nothing():
+            loss, alpha, limits, options = self._check_params()
+            if options is not None and is_stream(X):
+                data = self._stream_data(X, y, sample_weight, loss, options)
+            elif loss.kind == "classification":
+                data = prepare_labels(self, X, y, sample_weight, self.class_weight, self._points)
+            else:
+                data = prepare_targets(self, X, y, sample_weight, self._points)
+            plan = None if options is None else self._plan_fit(data, loss, alpha, options)
+            if options is not None and plan is not None and plan.method == "falkon":
+                options = named_centers(self, options, data.kernel)
+                m, offset = int(plan.n_centers or 1), bool(self.fit_intercept)
+                fit = fit_on_centers(data, loss, alpha, offset, options, m)
+                points = fit.centers
+            else:
+                rows: Any = None
+                if plan is not None and plan.method == "cg":
+                    some = in_double(data.X)
+                    rows = IterativeGram(data.kernel, some, limits["owner"], self.random_state)
+                else:
+                    data = replace(data, X=in_double(to_host(data.X)))
+                fit = self._solved(data, loss, alpha, limits, near, rows)
+                points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
+                points = in_double(to_host(points))
+            self._store(data, points, loss, alpha, fit, plan)
+        return self
+
+    def _plan_fit(self, data: MarginData, loss: Loss, alpha: float, options: SolverOptions) -> Plan:
+        """Return the plan of a fit, or refuse what cannot be done before any work."""
+        outputs = outputs_of(data.classes)
+        if not loss.smooth or options.solver == "sgd":
+            rule = plan_gradients if loss.smooth else plan_kinked
+            return rule(self, Study(data.kernel, data.X, outputs, options.owner).unmeasured())
+        plan = plan_smooth(
+            data.kernel,
+            data.X,
+            outputs,
+            solver=options.wanted,
+            alpha=alpha,
+            n_centers=options.n_centers,
+            owner=options.owner,
+            quick=True,
+        )
+        return settled(plan, options)
 
     def _solved(
-        self, data: MarginData, loss: Loss, alpha: float, limits: dict, near: Any = None
+        self,
+        data: MarginData,
+        loss: Loss,
+        alpha: float,
+        limits: dict,
+        near: Any = None,
+        rows: Any = None,
     ) -> ERMFit:
-        """Solve one problem; of many classes softmax, or one problem a class against the rest."""
+        """Solve one problem; of many classes softmax, or one problem a class against the rest.
+
+        `rows` is the Gram matrix of a method of one's own; None leaves it to the solver.
+        """
         kernel, X, w, offset = data.kernel, data.X, data.weights, bool(self.fit_intercept)
         one: Any = fit_smooth if loss.smooth else fit_dual
 
@@ -177,7 +309,6 @@ class RiskEstimator(RiskAnswers):
             a = a if a.ndim == 1 else a[:, j]
             return warm_start(loss, y, w, a, near.alpha_, alpha)
 
-        rows = self._shared_rows(data, limits)
         if data.classes is None:
             shared = {"rows": rows, "start": begin(data.y), **limits}
             return one(kernel, X, data.y, loss, alpha, w, offset, **shared)
@@ -196,33 +327,188 @@ class RiskEstimator(RiskAnswers):
             fits.append(one(kernel, X, signs, loss, alpha, w, offset, **shared))
         return fits[0] if len(fits) == 1 else stacked(fits)
 
-    def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
-        kernel, coef = data.kernel, fit.coef
-        D = kernel._n_features(data.X)
-        if coef is None and D is not None and D < len(data.y):
-            coef = np.asarray(kernel._features(data.X).T @ fit.dual_coef)
-        if coef is not None:
-            coef = coef.T if data.classes is None else np.atleast_2d(coef.T)
-        self.kernel_ = kernel
-        self.X_fit_ = kernel.domain.keep(points)
-        self.dual_coef_ = spread(data, fit.dual_coef)
-        self.intercept_ = fit.intercept if data.classes is None else np.atleast_1d(fit.intercept)
-        self.coef_ = coef
-        if data.classes is not None:
+    def _store(
+        self,
+        data: MarginData,
+        points: Any,
+        loss: Loss,
+        alpha: float,
+        fit: ERMFit,
+        plan: Plan | None,
+    ) -> None:
+        """Store a fit: with all its rows, or with its centres in their place."""
+        kernel, labels, centred = data.kernel, data.classes is not None, fit.centers is not None
+        self.kernel_, self.X_fit_ = kernel, kernel.domain.keep(points)
+        self.intercept_ = np.atleast_1d(fit.intercept) if labels else fit.intercept
+        if labels:
             self.classes_ = np.asarray(data.classes)
-        self.y_fit_ = spread(data, data.y)
-        plain = data.kept is None and bool((data.weights == 1).all())
-        self.sample_weight_ = None if plain else spread(data, data.weights)
         self.alpha_, self.fit_intercept_, self.loss_ = alpha, bool(self.fit_intercept), loss
         self.n_iter_ = max(1, fit.solution.n_iter)
+        if plan is not None:
+            self.n_rows_ = data.n
+            self.plan_ = replace(plan, n_centers=kernel.domain.size(points)) if centred else plan
+        self.dual_coef_ = fit.dual_coef if centred else spread(data, fit.dual_coef)
+        self.coef_ = self.sample_weight_ = None
+        if not centred:
+            self.coef_ = self._coef(data, fit)
+            self.y_fit_ = spread(data, data.y)
+            if data.kept is not None or not bool((data.weights == 1).all()):
+                self.sample_weight_ = spread(data, data.weights)
         self.solution_ = replace(fit.solution, value=self.dual_coef_)
         self.solution_.unwrap()
 
+    def _coef(self, data: MarginData, fit: ERMFit) -> np.ndarray | None:
+        """Return the weights of fewer features than points, a row for each function."""
+        coef, X = fit.coef, to_host(data.X)
+        D = data.kernel._n_features(X)
+        if coef is None and D is not None and D < len(data.y):
+            coef = np.asarray(data.kernel._features(X).T @ fit.dual_coef)
+        if coef is None or data.classes is None:
+            return None if coef is None else coef.T
+        return np.atleast_2d(coef.T)
+
+    # -- values -------------------------------------------------------------------------------
     def _feature_weights(self) -> np.ndarray | None:
+        """Return the weights of the kernel's features, shape (D,) or (D, outputs), or None."""
         v = vars(self)["coef_"]
         if v is None:
             return None
         return v[0] if "classes_" in vars(self) and len(v) == 1 else v.T
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Return f(x) + b for new points, shape (n,) or (n, outputs), in tiles."""
+        check_is_fitted(self)
+        return values_of(self, X, self._feature_weights())
+
+    # -- the training rows again --------------------------------------------------------------
+    def loo(self, X: Any = None) -> np.ndarray:
+        """Return what is predicted at each training point by a fit without it.
+
+        An approximation, exact for the squared loss only: one Newton step from the solution with
+        row i left out. With slopes g = wℓ' and curvatures h = wℓ'' the value becomes
+        fᵢ + gᵢκᵢ/(1 − hᵢκᵢ), κ the diagonal of (alpha K⁻¹ + H)⁻¹; all rows cost one factorisation.
+        Of softmax, g is a vector and h and κ are matrices over the C classes, and it costs C + 1
+        factorisations, about 5Cn³ flops, and the memory of C + 3 Gram matrices. Losses with kinks
+        are left out by the span rule, an approximation too. A row is left out with all its weight;
+        kernel, alpha and class weights are those of the fit.
+
+        Parameters
+        ----------
+        X : collection of n points, optional
+            The training points again; needed only when the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (n,)
+            Classes or values, as of ``predict``.
+        """
+        values = self._left_out_values(X, "loo")
+        return choose_class(values, self.classes_) if "classes_" in vars(self) else values
+
+    @available_if(classifies)
+    def loo_decision_function(self, X: Any = None) -> np.ndarray:
+        """Return decision values at each training point by a fit without it; see `loo`.
+
+        Parameters
+        ----------
+        X : collection of n points, optional
+            The training points again; needed only when the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (n,) or (n, classes)
+            As of ``decision_function``.
+        """
+        return self._left_out_values(X, "loo_decision_function")
+
+    @available_if(has_probabilities)
+    def loo_proba(self, X: Any = None) -> np.ndarray:
+        """Return probabilities of the classes at each training point by a fit without it.
+
+        See `loo`.
+
+        Parameters
+        ----------
+        X : collection of n points, optional
+            The training points again; needed only when the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            As of ``predict_proba``.
+        """
+        return np.exp(log_probabilities(self._left_out_values(X, "loo_proba")))
+
+    @available_if(_has_curvature)
+    def degrees_of_freedom(self, X: Any = None) -> Any:
+        """Return how many parameters the fit has spent: the trace of its last hat matrix.
+
+        tr K(K + alpha H⁻¹)⁻¹ with the curvatures h = wℓ'' at the solution, and one for an offset:
+        that of a ridge regression with the weights h, exact for the squared loss. Of several
+        classes one number each; softmax is taken class by class, times (C − 1)/C. For losses with
+        a continuous gradient only.
+
+        Parameters
+        ----------
+        X : collection of n points, optional
+            The training points again; needed only when the kernel is precomputed.
+
+        Returns
+        -------
+        float or array of shape (classes,)
+            The number; their sum counts for several classes.
+        """
+        return self._rows_again(X, "degrees_of_freedom")[2].degrees_of_freedom()
+
+    def _losses(self) -> list[Loss]:
+        """Return the loss of each column of coefficients."""
+        return [self.loss_] * (1 if self.dual_coef_.ndim == 1 else self.dual_coef_.shape[1])
+
+    def _points_again(self, X: Any, verb: str) -> Any:
+        """Return the training points; where they are given again they must be those of the fit."""
+        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
+        if isinstance(domain, GramRows):
+            if X is None:
+                raise InvalidInput(
+                    f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
+                    f"training matrix again: {verb}(K)."
+                )
+            return domain.check_square(self._check_X(X, self.kernel_, reset=False))
+        if X is not None:
+            again = to_host(self._check_X(X, self.kernel_, reset=False))
+            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
+        return self.X_fit_
+
+    def _rows_again(self, X: Any, verb: str) -> tuple[Any, np.ndarray, RowsAgain]:
+        """Return the training points, their weights, and those of positive weight in detail."""
+        require_rows(self, verb)
+        owner, points = f"{type(self).__name__}.{verb}", self._points_again(X, verb)
+        w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
+        kept = np.flatnonzero(w)
+        some = points if len(kept) == len(w) else take_rows(self.kernel_, points, kept)
+        a, v = self.dual_coef_[kept], self._feature_weights()
+        gram = smooth_rows(self.kernel_, some, owner) if self.loss_.smooth else None
+        if isinstance(gram, LowRank) and v is not None:
+            f = gram.F @ v
+        else:
+            f = self._values(points)[kept] - self.intercept_ if gram is None else gram @ a
+        classes = len(self.classes_) if self.loss_.kind == "classification" else 0
+        fit = (self._losses(), self.alpha_, self.fit_intercept_, a, self.intercept_, f, classes)
+        rows = RowsAgain(self.kernel_, some, self.y_fit_[kept], w[kept], *fit, gram)
+        if isinstance(self.kernel_.domain, GramRows):
+            rows.check_matrix(self.solution_, owner)
+        return points, w, rows
+
+    def _left_out_values(self, X: Any, verb: str) -> np.ndarray:
+        """Return f₋ᵢ(xᵢ) + b₋ᵢ at the training points."""
+        points, w, rows = self._rows_again(X, verb)
+        found = rows.left_out()
+        out = np.empty((len(w), *found.shape[1:]))
+        out[w != 0] = found
+        idle = np.flatnonzero(w == 0)  # left out anyway
+        if len(idle):
+            out[idle] = self._values(self.kernel_.domain.take(points, idle))
+        return out
 
     # -- files --------------------------------------------------------------------------------
     def _check_state(self) -> None:
@@ -256,142 +542,3 @@ class RiskEstimator(RiskAnswers):
             and np.isfinite(self.intercept_).all()
         ):
             raise ModelFileError(f"the arrays of a {owner} do not fit one another")
-
-
-# ---- Risks with a choice of solver: a plan, then a factorisation, conjugate gradients or
-# centres.
-
-
-#: Names of solvers of smooth risks.
-RISK_SOLVERS = ("auto", "newton", "cholesky", "cg", "falkon")
-LARGEST_TOL = 1.0 - 1e-12
-
-
-class PlannedRisk(CentredFit, RiskEstimator):
-    """Base of risk estimators whose solver is chosen by name, or by the plan of a fit."""
-
-    _learned = (*RiskEstimator._learned, "n_rows_", "plan_")
-    _on_device = True
-    _solvers: tuple[str, ...] = RISK_SOLVERS
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : collection of n points, or RowBlocks
-            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed. Tensors
-            are worked on where they are by "cg" and "falkon". `mercer.RowBlocks` bring rows that
-            need not fit memory, with their targets and weights.
-        y : array of shape (n,)
-            Class labels, or targets for a loss of regression; may be left out where the blocks
-            carry them.
-        sample_weight : float or array of shape (n,), optional
-            Weights; a weight of 2 is the row given twice, 0 the row left out, and a class of such
-            rows only is not in ``classes_``.
-
-        Returns
-        -------
-        estimator
-            The fitted model itself.
-        """
-        return self._fit_from(None, X, y, sample_weight)
-
-    # -- data ---------------------------------------------------------------------------------
-    def _options(self, limits: dict[str, Any]) -> SolverOptions:
-        """Return the checked options; limits as they are checked for every risk."""
-        tol = min(limits["tol"], LARGEST_TOL)
-        return SolverOptions.of(self, self._solvers, max_iter=limits["max_iter"], tol=tol)
-
-    def _points(self, X: Any, kernel: Kernel) -> Any:
-        """Return the points of a fit where, and as precise as, the method may want them."""
-        X = self._check_X(X, kernel, reset=True)
-        if asks_centers(self):
-            return X
-        if self.solver == "cg":
-            return in_double(X)
-        many = self.solver == "auto" and kernel.domain.size(X) > SMALL
-        return X if many and self._risk().smooth else in_double(to_host(X))
-
-    # -- the fit ------------------------------------------------------------------------------
-    def _check_params(self) -> tuple[Loss, float, dict[str, Any]]:
-        loss, alpha, limits = super()._check_params()
-        options = self._options(limits)
-        if options.wanted in ("cg", "falkon") and not loss.smooth:
-            raise InvalidInput(
-                f"{options.owner}: solver={options.wanted!r} is for smooth losses, and {loss!r} "
-                "has kinks; use solver='auto' or 'cholesky' without centres, or a smooth loss: "
-                "'logistic', 'squared_hinge', 'exponential', 'squared' or 'huber'."
-            )
-        return loss, alpha, limits
-
-    def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        if not is_stream(X):
-            return super()._fit_from(near, X, y, sample_weight)
-        with self._all_or_nothing():
-            loss, alpha, limits = self._check_params()
-            options = self._options(limits)
-            if not loss.smooth or options.solver == "sgd":
-                what = f"solver={self.solver!r}" if loss.smooth else f"{loss!r}, a loss with kinks,"
-                raise InvalidInput(
-                    f"{options.owner}: {what} needs all rows in memory, and these come in blocks; "
-                    "use solver='falkon' and a smooth loss, such as 'logistic' or 'huber'."
-                )
-            kernel, rows = self._stream(X, y, sample_weight, options)
-            kernel = resolved(kernel, rows, options.seed)
-            data = stream_data(kernel, rows, loss, self.class_weight, options.owner)
-            self._fit_data(data, X, loss, alpha, limits)
-        return self
-
-    def _plan_fit(self, data: MarginData, alpha: float, options: SolverOptions) -> Plan:
-        """Return the plan of a fit, or refuse what cannot be done before any work."""
-        plan = plan_smooth(
-            data.kernel,
-            data.X,
-            outputs_of(data.classes),
-            solver=options.wanted,
-            alpha=alpha,
-            n_centers=options.n_centers,
-            owner=options.owner,
-            quick=True,
-        )
-        return settled(plan, options)
-
-    def _fit_data(
-        self, data: MarginData, X: Any, loss: Loss, alpha: float, limits: dict, near: Any = None
-    ) -> None:
-        options = self._options(limits)
-        self.n_rows_ = data.n
-        if loss.smooth and options.solver != "sgd":
-            self.plan_ = self._plan_fit(data, alpha, options)
-            if self.plan_.method == "falkon":
-                options = self._with_centers(options, data.kernel)
-                offset = bool(self.fit_intercept)
-                fit, made = fit_centred_risk(data, loss, alpha, offset, options, self.plan_)
-                b, self.loss_ = fit.intercept, loss
-                self.intercept_ = b if data.classes is None else np.atleast_1d(b)
-                if data.classes is not None:
-                    self.classes_ = np.asarray(data.classes)
-                self._store_centres(data.kernel, made.centers, fit.solution, alpha, self.plan_)
-                self.solution_.unwrap()
-                return
-        else:
-            rule = plan_gradients if loss.smooth else plan_kinked
-            study = Study(data.kernel, data.X, outputs_of(data.classes), options.owner)
-            self.plan_ = rule(self, study.unmeasured())
-        if self.plan_.method != "cg":
-            data = replace(data, X=in_double(to_host(data.X)))
-        super()._fit_data(data, X, loss, alpha, limits, near)
-
-    def _shared_rows(self, data: MarginData, limits: dict) -> Any:
-        if self.plan_.method != "cg":
-            return None
-        return IterativeGram(data.kernel, in_double(data.X), limits["owner"], self.random_state)
-
-    def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
-        super()._store(replace(data, X=to_host(data.X)), points, loss, alpha, fit)
-
-    # -- answers ------------------------------------------------------------------------------
-    def _again(self, X: Any, verb: str) -> tuple[Any, np.ndarray]:
-        self._require_rows(verb)
-        return super()._again(X, verb)

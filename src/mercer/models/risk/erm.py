@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
@@ -18,11 +18,10 @@ from mercer.estimator import (
     takes_dask,
 )
 from mercer.losses import Loss, as_loss
-from mercer.models.risk.answers import classifies, has_probabilities
-from mercer.models.risk.base import PlannedRisk
+from mercer.models.risk.base import RISK_SOLVERS, Risk, classifies, has_probabilities
 
 
-class KernelERM(PlannedRisk):
+class KernelERM(Risk):
     r"""Regularised empirical risk: any loss, any kernel.
 
     Minimises
@@ -124,7 +123,12 @@ class KernelERM(PlannedRisk):
     array([1])
     """
 
+    _learned = (*Risk._learned, "n_rows_", "plan_")
+    _on_device = True
+    _solvers = RISK_SOLVERS
+
     loss: Any
+    solver: str = "auto"
 
     def __init__(
         self,
@@ -156,6 +160,29 @@ class KernelERM(PlannedRisk):
         self.centers = centers
         self.checkpoint = checkpoint
         self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : collection of n points, or RowBlocks
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed. Tensors
+            are worked on where they are by "cg" and "falkon". `mercer.RowBlocks` bring rows that
+            need not fit memory, with their targets and weights.
+        y : array of shape (n,)
+            Class labels, or targets for a loss of regression; may be left out where the blocks
+            carry them.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out, and a class of such
+            rows only is not in ``classes_``.
+
+        Returns
+        -------
+        estimator
+            The fitted model itself.
+        """
+        return self._fit_from(None, X, y, sample_weight)
 
     def _risk(self) -> Loss:
         return as_loss(self.loss, type(self).__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from mercer.models.risk.smooth import NEWTON_STEPS, centre_of, in_units
 from mercer.solvers import Centred, Falkon, FalkonNewton
 
 if TYPE_CHECKING:
-    from mercer.estimator import Plan, SolverOptions
+    from mercer.estimator import SolverOptions
 
 
 @dataclass(frozen=True)
@@ -83,39 +83,14 @@ def stream_data(
     return MarginData(kernel, rows, none, none, None, None, rows.n_rows, classes)
 
 
-def fit_centred_risk(
-    data: MarginData,
-    loss: Loss,
-    alpha: float,
-    offset: bool,
-    options: SolverOptions,
-    plan: Plan,
-) -> tuple[ERMFit, Any]:
-    """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² over f in the span of centres.
+def fit_on_centers(
+    data: MarginData, loss: Loss, alpha: float, offset: bool, options: SolverOptions, m: int
+) -> ERMFit:
+    """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² over f in the span of at most m centres.
 
-    Parameters
-    ----------
-    data : MarginData
-        Checked rows; X may be a tensor, or blocks as of `stream_data`.
-    loss : Loss
-        With ``smooth = True``; logistic of more than two classes means softmax, other losses of
-        classification one function for each class against the rest.
-    alpha : float
-        The penalty, > 0.
-    offset : bool
-        Whether there is an offset b.
-    options : SolverOptions
-        Centres, tolerance and limits.
-    plan : Plan
-        With the number of centres.
-
-    Returns
-    -------
-    fit : ERMFit
-        With a coefficient for each centre; its certificate is the norm of the gradient relative to
-        that at 0.
-    centers : collection
-        The centres.
+    The rows may be a tensor, or blocks as of `stream_data`. The loss is smooth; logistic of more
+    than two classes means softmax, other losses of classification one function for each class
+    against the rest. The certificate is the norm of the gradient relative to that at 0.
     """
     stream, outputs = isinstance(data.X, RowBlocks), outputs_of(data.classes)
     centre, unit, own, T, weights = 0.0, 1.0, loss, None, None
@@ -125,7 +100,6 @@ def fit_centred_risk(
             centre = centre_of(data.y, loss, data.weights, offset)
             own, unit = in_units(loss, data.y - centre)
         T = _targets(data, loss, centre, unit)
-    m = int(plan.n_centers or 1)
     made = centred_rows(data.kernel, data.X, T, weights, options, m)
     problem = Centred(made.rows, made.gram, alpha, offset, outputs, overwrite=True)
     limits: dict[str, Any] = {
@@ -144,7 +118,7 @@ def fit_centred_risk(
     b: Any = offsets
     if outputs == 1:
         a, b = a[:, 0], float(offsets[0]) + centre
-    return ERMFit(a, b, replace(solution, value=a)), made
+    return ERMFit(a, b, solution, centers=made.centers)
 
 
 def _targets(data: MarginData, loss: Loss, centre: float, unit: float) -> np.ndarray:

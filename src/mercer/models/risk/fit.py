@@ -77,6 +77,8 @@ class ERMFit:
         Weights of the kernel's explicit features, where the primal problem was solved.
     product : ndarray of shape (n,) or (n, c), optional
         K a, the values of f at the points without the offset.
+    centers : collection, optional
+        The centres that the coefficients belong to, where they are not the points.
     """
 
     dual_coef: np.ndarray
@@ -84,6 +86,7 @@ class ERMFit:
     solution: Solution
     coef: np.ndarray | None = None
     product: np.ndarray | None = None
+    centers: Any = None
 
 
 def stacked(fits: list[ERMFit]) -> ERMFit:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
+from mercer.checks import positive
+from mercer.domains import to_host
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     MarginData,
     accuracy,
+    check_labels,
     choose_class,
+    in_double,
+    known_classes,
     log_probabilities,
+    require_rows,
     takes_dask,
 )
 from mercer.losses import Logistic, Loss
-from mercer.models.risk.base import RISK_SOLVERS, PlannedRisk
+from mercer.models.risk.base import RISK_SOLVERS, Risk
 from mercer.models.risk.fit import ERMFit
-from mercer.models.risk.stream import StreamMixin
-from mercer.solvers.risk import AveragedSGD
+from mercer.models.risk.stream import (
+    Stream,
+    features_of,
+    fit_sgd,
+    stream_coefficients,
+    stream_weights,
+    with_features,
+)
 
 
-class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
+class KernelLogisticRegression(ClassifierMixin, Risk):
     r"""Kernel logistic regression, with probabilities.
 
     Two classes y ∈ {−1, +1}: minimises
@@ -118,8 +132,13 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
     array([[0.81, 0.19]])
     """
 
-    _learned = (*PlannedRisk._learned, "stream_")
+    _learned = (*Risk._learned, "n_rows_", "plan_", "stream_")
+    _on_device = True
     _solvers = (*RISK_SOLVERS, "sgd")
+
+    solver: str = "auto"
+    stream_: np.ndarray | None
+    _basis_cache: np.ndarray | None = None
 
     score = accuracy
 
@@ -155,22 +174,153 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
     def _risk(self) -> Loss:
         return Logistic()
 
-    def _store_centres(self, *parts: Any) -> None:
-        self.stream_ = self._basis_cache = None
-        super()._store_centres(*parts)
+    @property
+    def dual_coef_(self) -> np.ndarray:  # type: ignore[override]
+        """The coefficients a; those of a stream are found when they are asked for."""
+        try:
+            a = vars(self)["dual_coef_"]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no dual_coef_ before fit.") from None
+        if a is None:
+            parts = (self.kernel_, self.X_fit_, vars(self)["coef_"], type(self).__name__)
+            a = self.__dict__["dual_coef_"] = stream_coefficients(*parts)
+        return a
 
-    def _resumed(self, D: int, classes: int) -> AveragedSGD:
-        if "kernel_" in vars(self):
-            self._require_rows("partial_fit")  # its sums are over them
-        return super()._resumed(D, classes)
+    @dual_coef_.setter
+    def dual_coef_(self, value: Any) -> None:
+        self.__dict__["dual_coef_"] = value
 
-    def _solved(
-        self, data: MarginData, loss: Loss, alpha: float, limits: dict, near: Any = None
-    ) -> ERMFit:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : collection of n points, or RowBlocks
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed. Tensors
+            are worked on where they are by "cg" and "falkon". `mercer.RowBlocks` bring rows that
+            need not fit memory, with their targets and weights.
+        y : array of shape (n,)
+            Class labels, or targets for a loss of regression; may be left out where the blocks
+            carry them.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out, and a class of such
+            rows only is not in ``classes_``.
+
+        Returns
+        -------
+        estimator
+            The fitted model itself.
+        """
+        return self._fit_from(None, X, y, sample_weight)
+
+    def _solved(self, data: MarginData, loss: Any, alpha: float, limits: dict, *how: Any) -> ERMFit:
         if self.solver == "sgd":
-            return self._fit_sgd(data, alpha, limits)
-        return super()._solved(data, loss, alpha, limits, near)
+            return fit_sgd(data, alpha, bool(self.fit_intercept), limits, self.random_state)
+        return super()._solved(data, loss, alpha, limits, *how)
 
+    def _store(self, *parts: Any) -> None:
+        self.stream_ = self._basis_cache = None
+        super()._store(*parts)
+
+    # -- streams ------------------------------------------------------------------------------
+    @available_if(with_features)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on with new rows, each seen once: averaged stochastic gradients.
+
+        Approaches the minimum over all rows seen so far, those of an earlier `fit` included, of
+        the same objective as `fit`; the rows themselves are not kept. Rows in several calls are the
+        same rows in one call. The order of the rows should be random, and the columns centred and
+        of scale near 1. `solution_` makes no claim: a stream has no optimum to be compared with.
+        The alphabet of a kernel on strings is that of the first call, if none was given, and later
+        strings with other letters are refused.
+
+        Parameters
+        ----------
+        X : collection of n points
+            New points, for a kernel with finite features.
+        y : array of shape (n,)
+            Their labels.
+        classes : array, optional
+            All classes, needed in the first call.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a row of weight 0 is no row.
+
+        Returns
+        -------
+        estimator
+            The model itself.
+        """
+        held = {name: vars(self)[name] for name in self._learned if name in vars(self)}
+        owner = f"{type(self).__name__}.partial_fit"
+        with self._all_or_nothing():
+            self.__dict__.update(held)
+            self._check_flags()
+            alpha = positive(self.alpha, "alpha", owner)
+            offset = bool(self.fit_intercept)
+            if held and held["fit_intercept_"] != offset:
+                raise InvalidInput(
+                    f"{owner}: fit_intercept={offset}, and {not offset} for the rows so far; set "
+                    "it back, or begin another stream with a clone."
+                )
+            kernel = held.get("kernel_") or self._kernel()
+            X = in_double(to_host(self._check_X(X, kernel, reset=not held)))
+            y = check_labels(y, kernel.domain.size(X), owner)
+            known = known_classes(classes, y, held.get("classes_"), owner)
+            weights = stream_weights(self.class_weight, y, sample_weight, owner)
+            kernel = kernel if held else kernel.fit_params(X, weights)
+            Phi = features_of(kernel, X, owner)
+            stream = Stream(kernel, Phi.shape[1], len(known), offset, type(self).__name__)
+            if held:
+                require_rows(self, "partial_fit")  # its sums are over them
+                stream.resume(self)
+            stream.update(X, Phi, np.searchsorted(known, y), weights, alpha)
+            self._store_stream(stream, known, alpha)
+        return self
+
+    def _store_stream(self, stream: Stream, classes: np.ndarray, alpha: float) -> None:
+        sgd, points, count = stream.sgd, stream.points, stream.kernel.domain.size(stream.points)
+        self.kernel_, self.X_fit_, self._basis_cache = stream.kernel, points, stream.basis
+        self.dual_coef_ = None  # type: ignore[assignment]
+        self.intercept_, self.coef_ = np.atleast_1d(sgd.intercept), np.atleast_2d(sgd.coef.T)
+        self.classes_, self.y_fit_, self.sample_weight_ = classes, np.zeros(count, dtype=int), None
+        self.alpha_, self.fit_intercept_, self.loss_ = alpha, bool(self.fit_intercept), Logistic()
+        self.n_iter_, self.stream_ = max(1, sgd.seen), stream.packed()
+        self.solution_ = stream.solution()
+
+    def _feature_weights(self) -> np.ndarray | None:
+        if vars(self).get("stream_") is None:
+            return super()._feature_weights()
+        V = vars(self)["coef_"].T
+        return V[:, 0] if V.shape[1] == 1 else V
+
+    def _points_again(self, X: Any, verb: str) -> Any:
+        if vars(self).get("stream_") is not None:
+            raise InvalidInput(
+                f"{type(self).__name__}.{verb}: the rows of a stream are not kept, and it needs "
+                "them; fit() on stored rows."
+            )
+        return super()._points_again(X, verb)
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        packed = vars(self).get("stream_")
+        if packed is not None:
+            held: Any = vars(self)
+            coef, kernel = np.shape(held.get("coef_")), held.get("kernel_")
+            D = kernel._n_features(held.get("X_fit_")) if kernel is not None else None
+            fits = len(coef) == 2 and coef[1] == D and np.shape(packed) == (2 * D + 6, coef[0])
+            if not fits or not np.isfinite(packed).all():
+                raise ModelFileError(
+                    f"the stream of a {type(self).__name__} does not fit its arrays"
+                )
+        super()._check_state()
+
+    def __getstate__(self) -> dict:
+        state = dict(super().__getstate__())
+        state.pop("_basis_cache", None)
+        return state
+
+    # -- answers ------------------------------------------------------------------------------
     @takes_dask
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x) + b, the log-odds of the second class; one column a class for more.

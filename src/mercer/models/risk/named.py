@@ -21,17 +21,16 @@ from mercer.estimator import (
     r_squared,
 )
 from mercer.losses import Huber, Loss, Pinball
-from mercer.models.risk.base import RiskEstimator
+from mercer.models.risk.base import Risk
 from mercer.models.risk.fit import ERMFit, stacked
 from mercer.models.risk.kinked import fit_dual, warm_start
 from mercer.models.risk.kinked_features import dual_rows
-from mercer.models.risk.left_out import loo_dual
 
 # ---- Kernel regression with Huber's loss: squares near, absolute errors far, so outliers pull
 # less.
 
 
-class KernelHuberRegressor(RegressorMixin, RiskEstimator):
+class KernelHuberRegressor(RegressorMixin, Risk):
     r"""Kernel regression that outliers do not pull away.
 
     Minimises Σᵢ wᵢ ℓ(yᵢ − f(xᵢ) − b) + (α/2)‖f‖² over functions f in the RKHS of the kernel and
@@ -96,7 +95,7 @@ class KernelHuberRegressor(RegressorMixin, RiskEstimator):
     array([10, 30])
     """
 
-    _learned = (*RiskEstimator._learned, "outliers_")
+    _learned = (*Risk._learned, "outliers_")
 
     outliers_: np.ndarray
 
@@ -124,12 +123,11 @@ class KernelHuberRegressor(RegressorMixin, RiskEstimator):
     def _risk(self) -> Loss:
         return Huber(positive(self.delta, "delta", type(self).__name__))
 
-    def _store(self, data: Any, points: Any, loss: Loss, alpha: float, fit: Any) -> None:
+    def _store(self, data: Any, points: Any, loss: Any, alpha: float, fit: Any, plan: Any) -> None:
         errors = np.abs(data.y - fit.product - fit.intercept)
-        outliers = np.zeros(data.n, dtype=bool)
-        outliers[slice(None) if data.kept is None else data.kept] = errors > loss.delta  # type: ignore[attr-defined]
-        self.outliers_ = outliers
-        super()._store(data, points, loss, alpha, fit)
+        self.outliers_ = np.zeros(data.n, dtype=bool)
+        self.outliers_[slice(None) if data.kept is None else data.kept] = errors > loss.delta
+        super()._store(data, points, loss, alpha, fit, plan)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return f(x) + b for each row of X, in tiles.
@@ -145,7 +143,7 @@ class KernelHuberRegressor(RegressorMixin, RiskEstimator):
 # ---- quantile ----
 
 
-class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
+class KernelQuantileRegressor(RegressorMixin, Risk):
     r"""Quantile regression: below f(x) lies a share τ of the targets.
 
     Minimises
@@ -219,7 +217,7 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
     True
     """
 
-    _learned = (*(n for n in RiskEstimator._learned if n != "classes_"), "quantile_")
+    _learned = (*(n for n in Risk._learned if n != "classes_"), "quantile_")
 
     quantile_: Any
 
@@ -246,7 +244,13 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
         return Pinball(float(np.atleast_1d(_levels(self.quantile, type(self).__name__))[0]))
 
     def _solved(
-        self, data: MarginData, loss: Loss, alpha: float, limits: dict, near: Any = None
+        self,
+        data: MarginData,
+        loss: Loss,
+        alpha: float,
+        limits: dict,
+        near: Any = None,
+        rows: Any = None,
     ) -> ERMFit:
         """Fit each level; they are fitted in rising order, each from the one before."""
         given = _levels(self.quantile, limits["owner"])
@@ -273,9 +277,12 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
         message = fit.solution.message or remark
         return replace(fit, solution=replace(fit.solution, message=message))
 
-    def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
+    def _store(self, data: Any, points: Any, loss: Any, alpha: float, fit: Any, plan: Any) -> None:
         self.quantile_ = _levels(self.quantile, type(self).__name__)
-        super()._store(data, points, loss, alpha, fit)
+        super()._store(data, points, loss, alpha, fit, plan)
+
+    def _losses(self) -> list[Loss]:
+        return [Pinball(level) for level in np.atleast_1d(self.quantile_)]
 
     # -- answers ------------------------------------------------------------------------------
     def predict(self, X: Any) -> np.ndarray:
@@ -321,19 +328,6 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
             As `predict` returns them.
         """
         return self._rearranged(super().loo(X))
-
-    def _left_out(
-        self, X: Any, y: np.ndarray, w: np.ndarray, values: np.ndarray, kept: np.ndarray
-    ) -> np.ndarray:
-        problem = (self.kernel_, X, y)
-        rest = (self.alpha_, w, self.fit_intercept_)
-        a, b = self.dual_coef_[kept].reshape(len(y), -1), np.atleast_1d(self.intercept_)
-        f = values.reshape(len(y), -1)
-        columns = [
-            loo_dual(*problem, Pinball(level), *rest, a[:, j], float(b[j]), f[:, j])
-            for j, level in enumerate(np.atleast_1d(self.quantile_))
-        ]
-        return columns[0] if values.ndim == 1 else np.stack(columns, axis=1)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return D², the share of the pinball loss of a constant that the model saves.

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
-from sklearn.utils.metaestimators import available_if
 
-from mercer.checks import positive
-from mercer.domains import concatenate, to_host
+from mercer.domains import concatenate
 from mercer.engines import require_memory
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     MarginData,
-    check_labels,
     check_weights,
     class_weights,
-    in_double,
     is_plain_linear,
-    known_classes,
     no_features,
     refuse_foreign_letters,
 )
@@ -36,7 +31,7 @@ PASSES = 1000
 DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is
 
 
-def _with_features(model: Any) -> bool:
+def with_features(model: Any) -> bool:
     """Refuse a kernel that plainly has no finite features; the method checks what is left open."""
     try:
         kernel = vars(model).get("kernel_") or model._kernel()
@@ -55,241 +50,129 @@ def _with_features(model: Any) -> bool:
     return True
 
 
-class StreamMixin:
-    """Adds ``solver="sgd"`` and `partial_fit` to a logistic regression."""
+def fit_sgd(data: MarginData, alpha: float, offset: bool, limits: dict, seed: Any) -> ERMFit:
+    """Solve by variance-reduced stochastic gradients over the kernel's features of stored rows."""
+    owner = limits["owner"]
+    Phi = features_of(data.kernel, data.X, f"{owner}: solver='sgd'")
+    classes = len(data.classes)  # type: ignore[arg-type]
+    y = 2.0 * data.y - 1.0 if classes == 2 else data.y
+    problem = FeatureERM(Phi, y, Logistic(), alpha, data.weights, offset, classes)
+    passes = PASSES if limits["max_iter"] is None else limits["max_iter"]
+    solution = SGD(limits["tol"], passes, limits["max_time"], seed).solve(problem, owner)
+    extra = dict(solution.extra)
+    a, b, product = (extra.pop(name) for name in ("dual_coef", "intercept", "product"))
+    p = problem.checked(owner)
+    v, z = solution.value.reshape(Phi.shape[1], -1), product.reshape(len(y), -1) + b
+    residual = _slope_left(p, v, z)
+    solution = replace(solution, residual=residual, extra={**extra, "method": "sgd"})
+    return ERMFit(a, b, solution, solution.value, product)
 
-    alpha: float
-    fit_intercept: bool
-    class_weight: Any
-    random_state: Any
-    kernel_: Kernel
-    coef_: Any
-    stream_: np.ndarray | None
-    _basis_cache: np.ndarray | None = None
 
-    @property
-    def dual_coef_(self) -> np.ndarray:
-        """The coefficients a; those of a stream are found when they are asked for."""
-        try:
-            a = vars(self)["dual_coef_"]
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__} has no dual_coef_ before fit.") from None
-        if a is None:
-            a = self.__dict__["dual_coef_"] = self._coefficients()
-        return a
+class Stream:
+    """A logistic regression of rows that pass by: averaged weights, and points that span them.
 
-    @dual_coef_.setter
-    def dual_coef_(self, value: Any) -> None:
-        self.__dict__["dual_coef_"] = value
+    Of the linear kernel the weights are points themselves. Else rows are kept whose features are
+    independent, at most as many as there are features: an orthonormal basis of theirs grows with
+    new rows, and none is needed once it is full.
 
-    # -- stored rows --------------------------------------------------------------------------
-    def _fit_sgd(self, data: MarginData, alpha: float, limits: dict) -> ERMFit:
-        """Solve by variance-reduced stochastic gradients over the kernel's features."""
-        owner = limits["owner"]
-        Phi = features_of(data.kernel, data.X, f"{owner}: solver='sgd'")
-        classes = len(data.classes)  # type: ignore[arg-type]
-        y = 2.0 * data.y - 1.0 if classes == 2 else data.y
-        offset = bool(self.fit_intercept)
-        problem = FeatureERM(Phi, y, Logistic(), alpha, data.weights, offset, classes)
-        passes = PASSES if limits["max_iter"] is None else limits["max_iter"]
-        solver = SGD(limits["tol"], passes, limits["max_time"], self.random_state)
-        solution = solver.solve(problem, owner)
-        extra = dict(solution.extra)
-        a, b, product = (extra.pop(name) for name in ("dual_coef", "intercept", "product"))
-        p = problem.checked(owner)
-        v, z = solution.value.reshape(Phi.shape[1], -1), product.reshape(len(y), -1) + b
-        residual = _slope_left(p, v, z)
-        solution = replace(solution, residual=residual, extra={**extra, "method": "sgd"})
-        return ERMFit(a, b, solution, solution.value, product)
+    Parameters
+    ----------
+    kernel : Kernel
+        With finite features, words resolved.
+    features, classes : int
+        How many there are.
+    offset : bool
+        Whether there is an offset.
+    owner : str
+        The estimator, for messages.
+    """
 
-    def _store(self, *parts: Any) -> None:
-        super()._store(*parts)  # type: ignore[misc]
-        self.stream_ = self._basis_cache = None
+    def __init__(self, kernel: Kernel, features: int, classes: int, offset: bool, owner: str):
+        self.kernel, self.owner = kernel, owner
+        self.sgd = AveragedSGD(features, classes, offset)
+        self.points: Any = None
+        self.basis: np.ndarray | None = None
 
-    # -- streams ------------------------------------------------------------------------------
-    @available_if(_with_features)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on with new rows, each seen once: averaged stochastic gradients.
-
-        Approaches the minimum over all rows seen so far, those of an earlier `fit` included, of
-        the same objective as `fit`; the rows themselves are not kept. Rows in several calls are the
-        same rows in one call. The order of the rows should be random, and the columns centred and
-        of scale near 1. `solution_` makes no claim: a stream has no optimum to be compared with.
-        The alphabet of a kernel on strings is that of the first call, if none was given, and later
-        strings with other letters are refused.
-
-        Parameters
-        ----------
-        X : collection of n points
-            New points, for a kernel with finite features.
-        y : array of shape (n,)
-            Their labels.
-        classes : array, optional
-            All classes, needed in the first call.
-        sample_weight : float or array of shape (n,), optional
-            Weights; a row of weight 0 is no row.
-
-        Returns
-        -------
-        estimator
-            The model itself.
-        """
-        names: tuple[str, ...] = self._learned  # type: ignore[attr-defined]
-        held = {name: vars(self)[name] for name in names if name in vars(self)}
-        owner = f"{type(self).__name__}.partial_fit"
-        with self._all_or_nothing():  # type: ignore[attr-defined]
-            self.__dict__.update(held)
-            self._check_flags()  # type: ignore[attr-defined]
-            alpha = positive(self.alpha, "alpha", owner)
-            offset = bool(self.fit_intercept)
-            if held and held["fit_intercept_"] != offset:
-                raise InvalidInput(
-                    f"{owner}: fit_intercept={offset}, and {not offset} for the rows so far; set "
-                    "it back, or begin another stream with a clone."
-                )
-            kernel = held.get("kernel_") or self._kernel()  # type: ignore[attr-defined]
-            X = in_double(to_host(self._check_X(X, kernel, reset=not held)))  # type: ignore[attr-defined]
-            n = kernel.domain.size(X)
-            y = check_labels(y, n, owner)
-            known = known_classes(classes, y, held.get("classes_"), owner)
-            weights = self._stream_weights(y, sample_weight, owner)
-            kernel = kernel if held else kernel.fit_params(X, weights)
-            Phi = features_of(kernel, X, owner)
-            stream = self._resumed(Phi.shape[1], len(known))
-            codes = np.searchsorted(known, y)
-            targets = 2.0 * codes - 1.0 if len(known) == 2 else codes
-            stream.update(Phi, targets, weights, alpha, owner)
-            self._store_stream(kernel, X, Phi, known, alpha, stream)
-        return self
-
-    def _stream_weights(self, y: np.ndarray, sample_weight: Any, owner: str) -> np.ndarray:
-        weights = check_weights(sample_weight, len(y), owner)
-        weights = np.ones(len(y)) if weights is None else weights
-        if self.class_weight is None:
-            return weights
-        if isinstance(self.class_weight, str):
-            raise InvalidInput(
-                f"{owner}: class_weight={self.class_weight!r} needs all rows at once; give a dict "
-                "from class to weight, or sample_weight."
-            )
-        return weights * class_weights(self.class_weight, y, weights, owner)
-
-    def _resumed(self, D: int, classes: int) -> AveragedSGD:
-        """Return the stream where the last call left it, or as if it had seen the rows of a fit."""
-        stream = AveragedSGD(D, classes, bool(self.fit_intercept))
-        packed = vars(self).get("stream_")
+    def resume(self, model: Any) -> None:
+        """Go on where a fitted model left off, or as if the rows of its fit had been seen."""
+        sgd, packed = self.sgd, vars(model).get("stream_")
+        self.points, self.basis = model.X_fit_, model._basis_cache
         if packed is not None:
-            stream.V[:], stream.average[:] = packed[:D], packed[D : 2 * D]
-            stream.b[:], stream.average_b[:] = packed[2 * D], packed[2 * D + 1]
-            stream.totals[:] = packed[2 * D + 2 :, 0]
-        elif "kernel_" in vars(self):
-            fitted: Any = self
-            Phi = features_of(self.kernel_, fitted.X_fit_, f"{type(self).__name__}.partial_fit")
-            w = fitted.sample_weight_
-            w = np.ones(Phi.shape[0]) if w is None else w
-            squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
-            rows = np.asarray(squares.sum(axis=1)).reshape(-1) + stream.offset
-            V = Phi.T @ fitted.dual_coef_.reshape(len(w), -1)
-            stream.V[:] = stream.average[:] = V
-            stream.b[:] = stream.average_b[:] = fitted.intercept_
-            stream.totals[:] = w.sum(), w @ rows, w @ w, np.count_nonzero(w)
-        return stream
+            D = len(sgd.V)
+            sgd.V[:], sgd.average[:] = packed[:D], packed[D : 2 * D]
+            sgd.b[:], sgd.average_b[:] = packed[2 * D], packed[2 * D + 1]
+            sgd.totals[:] = packed[2 * D + 2 :, 0]
+            return
+        Phi = features_of(self.kernel, model.X_fit_, f"{self.owner}.partial_fit")
+        w = model.sample_weight_
+        w = np.ones(Phi.shape[0]) if w is None else w
+        squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
+        rows = np.asarray(squares.sum(axis=1)).reshape(-1) + sgd.offset
+        sgd.V[:] = sgd.average[:] = Phi.T @ model.dual_coef_.reshape(len(w), -1)
+        sgd.b[:] = sgd.average_b[:] = model.intercept_
+        sgd.totals[:] = w.sum(), w @ rows, w @ w, np.count_nonzero(w)
 
-    def _store_stream(
-        self, kernel: Kernel, X: Any, Phi: Any, classes: np.ndarray, alpha: float, s: AveragedSGD
+    def update(
+        self, X: Any, Phi: Any, codes: np.ndarray, weights: np.ndarray, alpha: float
     ) -> None:
-        points = self._spanning(kernel, X, Phi, s)
-        fields = {
-            "kernel_": kernel,
-            "X_fit_": points,
-            "dual_coef_": None,
-            "intercept_": np.atleast_1d(s.intercept),
-            "coef_": np.atleast_2d(s.coef.T),
-            "classes_": classes,
-            "y_fit_": np.zeros(kernel.domain.size(points), dtype=int),
-            "sample_weight_": None,
-            "alpha_": alpha,
-            "fit_intercept_": bool(self.fit_intercept),
-            "loss_": Logistic(),
-            "n_iter_": max(1, s.seen),
-            "stream_": np.vstack(
-                [s.V, s.average, s.b, s.average_b, np.tile(s.totals[:, None], len(s.b))]
-            ),
-        }
-        self.__dict__.update(fields)
-        self.solution_ = Solution(
-            value=s.coef,
+        """See new rows, and keep those that the span of the earlier ones lacks."""
+        targets = 2.0 * codes - 1.0 if self.sgd.classes == 2 else codes
+        self.sgd.update(Phi, targets, weights, alpha, f"{self.owner}.partial_fit")
+        domain = self.kernel.domain
+        if is_plain_linear(self.kernel):
+            self.points = self.sgd.average.T.copy()
+            return
+        if self.points is not None and self.basis is None:
+            rows = _dense(features_of(self.kernel, self.points, self.owner))
+            kept, self.basis = _independent(np.zeros((rows.shape[1], 0)), rows)
+            self.points = domain.take(self.points, kept)
+        elif self.basis is None:
+            self.basis = np.zeros((Phi.shape[1], 0))
+        new, self.basis = _independent(self.basis, Phi)
+        more = domain.take(domain.keep(X), new)
+        self.points = more if self.points is None else concatenate(domain, self.points, more)
+
+    def packed(self) -> np.ndarray:
+        """Return the state of the weights as one array, as models and files keep it."""
+        s = self.sgd
+        return np.vstack([s.V, s.average, s.b, s.average_b, np.tile(s.totals[:, None], len(s.b))])
+
+    def solution(self) -> Solution:
+        """Return what is known of the averaged weights; nothing is claimed of them."""
+        return Solution(
+            value=self.sgd.coef,
             converged=False,
-            n_iter=fields["n_iter_"],  # type: ignore[arg-type]
+            n_iter=max(1, self.sgd.seen),
             message=(
-                f"{type(self).__name__}: fitted to a stream by partial_fit, which has no optimum "
+                f"{self.owner}: fitted to a stream by partial_fit, which has no optimum "
                 "to compare with; fit() on stored rows gives a certificate."
             ),
-            extra={"method": "stream", "seen": s.seen},
+            extra={"method": "stream", "seen": self.sgd.seen},
         )
 
-    def _spanning(self, kernel: Kernel, X: Any, Phi: Any, s: AveragedSGD) -> Any:
-        """Return few points whose functions k(x, ·) span that of the averaged weights.
 
-        Of the linear kernel the weights are points themselves. Else rows of the stream are kept
-        whose features are independent, at most as many as there are features: an orthonormal basis
-        of theirs grows with new rows, and none is needed once it is full.
-        """
-        if is_plain_linear(kernel):
-            return s.average.T.copy()
-        points, basis = vars(self).get("X_fit_"), self._basis_cache
-        if points is not None and basis is None:
-            rows = _dense(features_of(kernel, points, type(self).__name__))
-            kept, basis = _independent(np.zeros((rows.shape[1], 0)), rows)
-            points = kernel.domain.take(points, kept)
-        elif basis is None:
-            basis = np.zeros((Phi.shape[1], 0))
-        new, self._basis_cache = _independent(basis, Phi)
-        more = kernel.domain.take(kernel.domain.keep(X), new)
-        return more if points is None else concatenate(kernel.domain, points, more)
+def stream_coefficients(kernel: Kernel, points: Any, coef: np.ndarray, owner: str) -> np.ndarray:
+    """Return coefficients of the kept points whose function is that of the averaged weights."""
+    V = np.atleast_2d(coef).T
+    outputs = V.shape[1]
+    if is_plain_linear(kernel):
+        return np.ones(1) if outputs == 1 else np.eye(outputs)
+    a = np.linalg.lstsq(_dense(features_of(kernel, points, owner)).T, V, rcond=None)[0]
+    return a[:, 0] if outputs == 1 else a
 
-    def _coefficients(self) -> np.ndarray:
-        """Return coefficients of the kept points whose function is that of the averaged weights."""
-        V = np.atleast_2d(vars(self)["coef_"]).T
-        outputs = V.shape[1]
-        if is_plain_linear(self.kernel_):
-            return np.ones(1) if outputs == 1 else np.eye(outputs)
-        rows = _dense(features_of(self.kernel_, self.X_fit_, type(self).__name__))  # type: ignore[attr-defined]
-        a = np.linalg.lstsq(rows.T, V, rcond=None)[0]
-        return a[:, 0] if outputs == 1 else a
 
-    # -- answers and files --------------------------------------------------------------------
-    def _feature_weights(self) -> np.ndarray | None:
-        if vars(self).get("stream_") is None:
-            return super()._feature_weights()  # type: ignore[misc]
-        V = vars(self)["coef_"].T
-        return V[:, 0] if V.shape[1] == 1 else V
-
-    def _points_again(self, K: Any, verb: str = "loo") -> Any:
-        if vars(self).get("stream_") is not None:
-            raise InvalidInput(
-                f"{type(self).__name__}.{verb}: the rows of a stream are not kept, and it needs "
-                "them; fit() on stored rows."
-            )
-        return super()._points_again(K, verb)  # type: ignore[misc]
-
-    def _check_state(self) -> None:
-        packed = vars(self).get("stream_")
-        if packed is not None:
-            held: dict[str, Any] = vars(self)
-            coef, kernel = np.shape(held.get("coef_")), held.get("kernel_")  # type: ignore[arg-type]
-            D = kernel._n_features(held.get("X_fit_")) if kernel is not None else None
-            fits = len(coef) == 2 and coef[1] == D and np.shape(packed) == (2 * D + 6, coef[0])
-            if not fits or not np.isfinite(packed).all():
-                raise ModelFileError(
-                    f"the stream of a {type(self).__name__} does not fit its arrays"
-                )
-        super()._check_state()  # type: ignore[misc]
-
-    def __getstate__(self) -> dict:
-        state: Any = dict(super().__getstate__())  # type: ignore[misc, call-overload]
-        state.pop("_basis_cache", None)
-        return state
+def stream_weights(class_weight: Any, y: np.ndarray, sample_weight: Any, owner: str) -> np.ndarray:
+    """Return the weights of new rows of a stream, of which not all classes are known to be seen."""
+    weights = check_weights(sample_weight, len(y), owner)
+    weights = np.ones(len(y)) if weights is None else weights
+    if class_weight is None:
+        return weights
+    if isinstance(class_weight, str):
+        raise InvalidInput(
+            f"{owner}: class_weight={class_weight!r} needs all rows at once; give a dict "
+            "from class to weight, or sample_weight."
+        )
+    return weights * class_weights(class_weight, y, weights, owner)
 
 
 def features_of(kernel: Kernel, X: Any, owner: str) -> Any:

@@ -25,8 +25,8 @@ from mercer.estimator import beyond_features
 from mercer.losses import Logistic
 from mercer.models.gp import GaussianProcessClassifier
 from mercer.models.gp.regression import ProcessRegressor, require_diagonal
-from mercer.models.ridge import LeastSquares, RidgeBase
-from mercer.models.risk import RiskEstimator
+from mercer.models.ridge import LeastSquares, Ridge
+from mercer.models.risk import Risk
 from mercer.settings import get_config
 
 # ---- vᵀAv and vᵀAAv of a fitted model at new points, from features or from kernel values only ----
@@ -51,7 +51,7 @@ class WeightCovariance:
 
     Parameters
     ----------
-    model : RidgeBase or RiskEstimator
+    model : Ridge or Risk
         Fitted, with one penalty.
     weights : ndarray of shape (n,), optional
         The weights W; by default those of the fit.
@@ -449,7 +449,7 @@ def scores(
     array([0.5, 1. ])
     """
     if criterion is None:
-        plain = isinstance(model, RidgeBase | RiskEstimator) or hasattr(model, "design")
+        plain = isinstance(model, Ridge | Risk) or hasattr(model, "design")
         criterion = "a-optimal" if plain or not _has_variance(model) else "variance"
     if criterion not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA[:-1]))
@@ -464,7 +464,7 @@ def scores(
         return integrated_variance(model, candidates, reference)
     if criterion == "expected-improvement":
         return expected_improvement(model, candidates, goal, best)
-    if isinstance(model, RidgeBase | RiskEstimator):
+    if isinstance(model, Ridge | Risk):
         check_is_fitted(model)
         values = _kernel_scores(model, candidates, criterion)
     elif criterion == "a-optimal":
@@ -496,7 +496,7 @@ def _kernel_scores(model: Any, candidates: Any, criterion: str) -> np.ndarray:
             "active: a precomputed matrix does not hold k(x, x) of a candidate; fit the model with "
             "the kernel itself."
         )
-    ridge = isinstance(model, RidgeBase)
+    ridge = isinstance(model, Ridge)
     design = WeightCovariance(model, None if ridge else _curvatures(model))
     points = model._check_X(candidates, kernel, reset=False)
     m = kernel.domain.size(points)

@@ -32,7 +32,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.models.margin import Tally, is_margin
 from mercer.models.neighbors import NeighborsBase
-from mercer.models.risk import RiskEstimator
+from mercer.models.risk import Risk
 from mercer.operators import Gram
 from mercer.selection.grid.paths import (
     Answer,
@@ -48,7 +48,7 @@ from mercer.settings import get_config
 from mercer.solvers import Rows
 
 #: Models that show what words of a kernel come to before they are fitted; so do margin machines.
-RESOLVING = (KernelRidge, KernelRidgeClassifier, RiskEstimator)
+RESOLVING = (KernelRidge, KernelRidgeClassifier, Risk)
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
 
 
@@ -133,7 +133,7 @@ class WarmStarts:
     """
 
     def __init__(self, base: Any, settings: Sequence[dict[str, Any]]):
-        self.warm = isinstance(base, RiskEstimator)
+        self.warm = isinstance(base, Risk)
         self._group, self._rank = np.arange(len(settings)), np.zeros(len(settings))
         self._last: dict[tuple[int, int], Any] = {}
         if self.warm:
@@ -360,7 +360,7 @@ class FoldScorer:
             return kernel
         train, fresh = self.folds[k][0], clone(model)
         X = split_rows(model, self.X, train, train)
-        if not isinstance(fresh, RiskEstimator):
+        if not isinstance(fresh, Risk):
             return fresh._prepare(X, *self.of(train)).kernel
         if fresh._risk().kind == "classification":
             return prepare_labels(fresh, X, *self.of(train), fresh.class_weight).kernel
