@@ -11,7 +11,14 @@ import numpy as np
 from timing import Row
 
 import mercer
-from mercer import (RBF, GaussianProcessRegressor, KernelDensity, KernelLogisticRegression, KernelPCA, KernelRidge)
+from mercer import (
+    RBF,
+    GaussianProcessRegressor,
+    KernelDensity,
+    KernelLogisticRegression,
+    KernelPCA,
+    KernelRidge,
+)
 from mercer.domains.vectors import to_host
 from mercer.statistics import hsic_test, mmd_test
 from mercer.testing import kernel_examples

@@ -8,7 +8,18 @@ import warnings
 import numpy as np
 from timing import Row
 
-from mercer import (RBF, SVC, SVR, GaussianProcessRegressor, KernelKMeans, KernelLogisticRegression, KernelPCA, KernelRidge, Polynomial, SpectralClustering)
+from mercer import (
+    RBF,
+    SVC,
+    SVR,
+    GaussianProcessRegressor,
+    KernelKMeans,
+    KernelLogisticRegression,
+    KernelPCA,
+    KernelRidge,
+    Polynomial,
+    SpectralClustering,
+)
 
 __all__ = ["rows"]
 

@@ -12,7 +12,15 @@ import numpy as np
 from scipy.stats import binom
 
 from mercer import RBF
-from mercer.statistics import (hsic_agg_test, hsic_test, kci_test, ksd_test, mmd_agg_test, mmd_split_test, mmd_test)
+from mercer.statistics import (
+    hsic_agg_test,
+    hsic_test,
+    kci_test,
+    ksd_test,
+    mmd_agg_test,
+    mmd_split_test,
+    mmd_test,
+)
 
 __all__ = ["main"]
 

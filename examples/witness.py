@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from mercer import RBF
-from mercer.statistics import (TestResult, mmd, mmd_agg_test, mmd_split_test, mmd_test, witness)
+from mercer.statistics import TestResult, mmd, mmd_agg_test, mmd_split_test, mmd_test, witness
 
 N = 400
 

@@ -193,6 +193,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         "search_",
     )
     _gaussian_cache: GaussianFit | None = None
+    score = ProcessRegressor.score  # not that of scikit-learn's mixin
 
     def __init__(
         self,

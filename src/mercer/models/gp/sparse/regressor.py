@@ -182,6 +182,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         "search_",
     )
     mean = "zero"
+    score = ProcessRegressor.score  # not that of scikit-learn's mixin
     _rows: Any = None  # the rows of the fit, for `log_marginal_likelihood`
 
     def __init__(
