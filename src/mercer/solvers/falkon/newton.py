@@ -224,9 +224,9 @@ class FalkonDescent(Passes):
         grown = np.where(length < 0.1, np.maximum(4.0 * damp[at], 0.05 * s.curve[at]), damp[at])
         damp[at] = np.where(length == 1.0, 0.1 * damp[at], grown)
         damp[damp < 1e-6 * s.curve] = 0.0
-        changed = {key: put(getattr(s, key), at[good], new[key][..., good]) for key in new}
-        counts = {"step": s.step + 1, "inner": s.inner + d.inner}
-        return replace(s, **changed, **counts, damp=damp, preconditioner=d.name)
+        changed: dict[str, Any] = {"step": s.step + 1, "inner": s.inner + d.inner}
+        changed |= {key: put(getattr(s, key), at[good], new[key][..., good]) for key in new}
+        return replace(s, **changed, damp=damp, preconditioner=d.name)
 
     def _length(
         self, s: NewtonState, d: Direction, risk: np.ndarray, slope: np.ndarray

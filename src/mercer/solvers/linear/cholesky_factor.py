@@ -18,7 +18,7 @@ from mercer.solvers.linear.krylov import lanczos_top
 _BLOCK = 256
 
 
-class Factor(ABC):
+class TriangularFactor(ABC):
     """What a Cholesky factor is wherever it lives: L below the diagonal of one n × n matrix.
 
     K itself is in the strict upper triangle; the diagonal of K + D, without jitter, lies beside it.
@@ -72,7 +72,7 @@ class Factor(ABC):
         return B
 
 
-class CholeskyFactor(Factor):
+class CholeskyFactor(TriangularFactor):
     """The lower triangular L with L Lᵀ = K + D + jitter·I, and what follows from it.
 
     Made by `factor`. Everything is float64.

@@ -18,7 +18,7 @@ from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
-from mercer.solvers.linear.cholesky_factor import CholeskyFactor, Factor
+from mercer.solvers.linear.cholesky_factor import CholeskyFactor, TriangularFactor
 from mercer.solvers.linear.inplace import cuts, finite, jitter_tried, jittered
 from mercer.solvers.linear.krylov import lanczos_top
 
@@ -170,7 +170,7 @@ def _require_symmetric(a: Any, owner: str) -> None:
         )
 
 
-class DeviceFactor(Factor):
+class DeviceFactor(TriangularFactor):
     """The lower triangular L with L Lᵀ = K + D + jitter·I on a device; as `CholeskyFactor`.
 
     Arrays are answered with arrays, tensors with tensors on the device.
