@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.base import Domain, library_of
+from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput
 
@@ -24,7 +24,7 @@ KERNEL_FOR_ROWS = (
 
 def is_torch(X: Any) -> bool:
     """Whether X is a torch tensor, without importing torch."""
-    return library_of(X) == "torch" and hasattr(X, "detach")
+    return type(X).__module__.partition(".")[0] == "torch" and hasattr(X, "detach")
 
 
 def to_host(X: Any, name: str = "X") -> Any:

@@ -198,7 +198,7 @@ def is_arrow(X: Any) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or pyarrow table, without importing any of them."""
-    root = library_of(X)
+    root = type(X).__module__.partition(".")[0]
     return (root in ("pandas", "polars") and type(X).__name__ == "DataFrame") or (
         root == "pyarrow" and type(X).__name__ in ("Table", "RecordBatch")
     )
