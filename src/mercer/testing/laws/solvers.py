@@ -217,20 +217,8 @@ def law_certificate(solver: Any, problem: Any, solution: Solution) -> None:
 
 def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
     """A converged answer has the shape of the problem and solves it, by an independent solver."""
-    if isinstance(problem, BoxQP):
-        _check_box(solver, problem, solution)
-        return
-    if isinstance(problem, SmoothERM | SoftmaxERM):
-        check_smooth_answer(solver, problem, solution)
-        return
-    if isinstance(problem, FeatureERM):
-        check_feature_answer(solver, problem, solution)
-        return
-    if isinstance(problem, SparseERM):
-        check_sparse_answer(solver, problem, solution)
-        return
-    if isinstance(problem, Centred):
-        check_centred_answer(solver, problem, solution)
+    if type(problem) in _CHECKS:
+        _CHECKS[type(problem)](solver, problem, solution)
         return
     if not solution.converged:
         return
@@ -277,6 +265,16 @@ def _check_box(solver: Any, problem: BoxQP, solution: Solution) -> None:
     if solution.converged:
         limit = 1.1 * solver.tol * abs(value) + 1e-11 * size
         require(gap <= limit, f"{solver!r}: converged with gap {gap:.3g} > {limit:.3g}")
+
+
+_CHECKS: dict[type, Callable[[Any, Any, Solution], None]] = {
+    BoxQP: _check_box,
+    SmoothERM: check_smooth_answer,
+    SoftmaxERM: check_smooth_answer,
+    FeatureERM: check_feature_answer,
+    SparseERM: check_sparse_answer,
+    Centred: check_centred_answer,
+}
 
 
 def law_summary(solver: Any, problem: Any, solution: Solution) -> None:
