@@ -216,6 +216,24 @@ def test_nothing_is_measured_for_small_data(monkeypatch):
         plan_ridge(RBF(), np.zeros((module.SMALL + 1, 2)), quick=True)
 
 
+@pytest.mark.parametrize("solver", ["auto", "cholesky"])
+@pytest.mark.parametrize("kernel", [RBF(), Linear()])
+def test_few_rows_are_planned_before_anything_is_priced(monkeypatch, solver, kernel):
+    X = np.ones((300, 4))
+    with mercer.config(threads=1):
+        whole = plan_ridge(kernel, X, solver=solver, rates=FAST, sketch=Known())
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_decide", lambda *parts: pytest.fail("was priced"))
+            plan = plan_ridge(kernel, X, solver=solver, quick=True)
+            assert plan.fits and (plan.method, plan.why) == (whole.method, whole.why)
+    # asked for later, in other settings, it is the plan of the fit, and a pickle holds all of it
+    with mercer.config(threads=2):
+        again = pickle.loads(pickle.dumps(plan))
+    assert again == plan and repr(again) == repr(plan) and plan.memory == whole.memory
+    told, priced = ([(p.method, p.memory) for p in some.alternatives] for some in (plan, whole))
+    assert told == priced
+
+
 def test_small_data_in_a_small_budget():
     plan = ridge(1000, budget=2 * 10**6, quick=True)
     assert plan.method in ("cg", "falkon") and plan.fits

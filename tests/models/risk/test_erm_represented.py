@@ -7,7 +7,7 @@ import pytest
 
 from mercer import KernelERM, Polynomial
 from mercer.kernels import Linear
-from mercer.models.risk.kinked_features import FeatureRows, Represented, coefficients, in_span
+from mercer.models.risk.kinked_features import DualFeatures, Represented, coefficients, in_span
 
 
 def test_coefficients_stay_in_the_box_where_they_can():
@@ -15,7 +15,7 @@ def test_coefficients_stay_in_the_box_where_they_can():
     F, a = rng.standard_normal((40, 3)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
     a[:8] = rng.uniform(-0.5, 0.5, 8)
     v, one = F.T @ a, np.ones(40)
-    same = Represented(FeatureRows(F, np.zeros(3)), v, 1.0, False)
+    same = Represented(DualFeatures(F, np.zeros(3)), v, 1.0, False)
     assert same.inside(a, -one, one) is a and same.exact(a) is a
     near = a.copy()
     near[:8] += 1e-4 * rng.standard_normal(8)

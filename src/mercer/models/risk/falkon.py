@@ -58,21 +58,7 @@ def is_softmax(loss: Loss, classes: np.ndarray | None) -> bool:
 def stream_data(
     kernel: Kernel, rows: RowBlocks, loss: Loss, class_weight: Any, owner: str
 ) -> MarginData:
-    """Return rows in blocks as the data of a fit; they bring targets and weights of their own.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    rows : RowBlocks
-        With labels, or targets for a loss of regression.
-    loss : Loss
-        The loss.
-    class_weight : dict, "balanced" or None
-        Weights of the classes.
-    owner : str
-        The estimator, for messages.
-    """
+    """Return rows in blocks as the data of a fit; they bring targets and weights of their own."""
     classes = None
     if loss.kind == "classification":
         rows, classes = coded(rows, class_weight, owner)

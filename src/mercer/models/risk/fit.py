@@ -61,9 +61,10 @@ class ERMFit:
     Every way to fit has the same form, for resolved kernels and rows of positive weight::
 
         fit(kernel, X, y, loss, alpha, weights, offset,
-            *, tol, max_iter, max_time, owner, rows=None) -> ERMFit
+            *, tol, max_iter, max_time, owner, rows=None, start=None) -> ERMFit
 
-    `rows` are those of the Gram matrix where several problems share them.
+    Labels are −1 and 1, tol the largest duality gap relative to the objective. `rows` are those of
+    the Gram matrix where several problems share them, `start` coefficients to begin with.
 
     Parameters
     ----------

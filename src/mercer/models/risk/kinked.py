@@ -25,7 +25,7 @@ from mercer.losses import Absolute, EpsilonInsensitive, Loss
 from mercer.models.margin import in_name_of, joined, solve_all, split, tube_problem
 from mercer.models.risk.fit import DUAL_LOSSES, ERMFit, _not_dual, best_offset, dual_slopes
 from mercer.models.risk.kinked_features import (
-    FeatureRows,
+    DualFeatures,
     Represented,
     dual_rows,
     in_span,
@@ -123,51 +123,18 @@ def fit_dual(
     max_iter: int | None,
     max_time: float | None,
     owner: str,
-    rows: Rows | FeatureRows | None = None,
+    rows: Rows | DualFeatures | None = None,
     start: np.ndarray | None = None,
 ) -> ERMFit:
     """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² for a loss of `DUAL_LOSSES`.
 
     It is solved for y minus its weighted median (with an offset) in a unit near its largest size,
     so that neither a constant added to y nor its unit changes anything else.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    X : collection
-        Points of positive weight; the square matrix when precomputed.
-    y : ndarray of shape (n,)
-        Targets; −1 and 1 for the hinge.
-    loss : Loss
-        The loss.
-    alpha : float
-        The penalty, > 0.
-    weights : ndarray of shape (n,)
-        Weights, > 0.
-    offset : bool
-        Whether there is an offset b.
-    tol : float
-        Largest duality gap relative to the objective.
-    max_iter, max_time : number or None
-        Limits on the solver's steps and seconds.
-    owner : str
-        Who asks; messages begin with it.
-    rows : Rows or FeatureRows, optional
-        What `dual_rows` gave, where several problems share it.
-    start : ndarray of shape (n,), optional
-        Coefficients to begin with, such as those of a similar problem.
-
-    Returns
-    -------
-    ERMFit
-        Its solution has the largest violation of the optimality conditions, relative to the
-        largest target, as ``residual``.
     """
     if type(loss) not in DUAL_LOSSES:
         raise _not_dual(loss, owner)
     rows = dual_rows(kernel, X, owner) if rows is None else rows
-    p = _Scaled.of(y, loss, float(alpha), weights, offset)
+    p = ScaledTargets.of(y, loss, float(alpha), weights, offset)
     lowest, highest = dual_slopes(p.loss, p.y)
     with np.errstate(over="ignore", divide="ignore"):
         lower, upper = -weights * highest / p.alpha, -weights * lowest / p.alpha
@@ -181,14 +148,14 @@ def fit_dual(
             "kernel are more than float64 can square; give a larger alpha, or y in another unit."
         )
     box, limits = (lower, upper), (tol, max_iter, max_time)
-    if isinstance(rows, FeatureRows):
+    if isinstance(rows, DualFeatures):
         return _by_weights(p, rows, box, offset, owner, *limits)
     return _by_rows(p, rows, box, offset, owner, start, *limits)
 
 
 def _by_weights(
-    p: _Scaled,
-    rows: FeatureRows,
+    p: ScaledTargets,
+    rows: DualFeatures,
     box: tuple[np.ndarray, np.ndarray],
     offset: bool,
     owner: str,
@@ -244,7 +211,7 @@ def _side(
 
 
 def _by_rows(
-    p: _Scaled,
+    p: ScaledTargets,
     rows: Rows,
     box: tuple[np.ndarray, np.ndarray],
     offset: bool,
@@ -290,7 +257,7 @@ def warm_start(
 
 
 @dataclass(frozen=True, eq=False)
-class _Scaled:
+class ScaledTargets:
     """The problem for (y − centre)/unit: its penalty is alpha·unit, its value the unit smaller."""
 
     y: np.ndarray
@@ -303,7 +270,7 @@ class _Scaled:
     @classmethod
     def of(
         cls, y: np.ndarray, loss: Loss, alpha: float, weights: np.ndarray, offset: bool
-    ) -> _Scaled:
+    ) -> ScaledTargets:
         if loss.kind == "classification":
             return cls(y, loss, alpha, weights, 0.0, 1.0)
         none = np.zeros(len(y))
@@ -320,7 +287,7 @@ class _Scaled:
         self,
         a: np.ndarray,
         f: np.ndarray,
-        rows: Rows | FeatureRows,
+        rows: Rows | DualFeatures,
         box: CheckedBox,
         steps: int,
         said: str,
@@ -343,7 +310,7 @@ class _Scaled:
         square, apart, distance = float(a @ f), 0.0, 0.0
         root = np.sqrt(np.maximum(rows.diagonal, 0.0))
         reach = root * float(root @ np.abs(a))
-        if v is not None and isinstance(rows, FeatureRows):
+        if v is not None and isinstance(rows, DualFeatures):
             lack = v - rows.F.T @ a
             square, apart = float(v @ v), 0.5 * self.alpha * float(lack @ lack)
             reach = np.abs(rows.F) @ np.abs(v)

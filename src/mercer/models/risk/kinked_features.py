@@ -32,7 +32,7 @@ STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureRows:
+class DualFeatures:
     """Points by their features, centred with an offset, which moves the offset and nothing else.
 
     Parameters
@@ -56,16 +56,16 @@ class FeatureRows:
         """The squared lengths of the points."""
         return np.einsum("ij,ij->i", self.F, self.F)
 
-    def centred(self, offset: bool) -> FeatureRows:
+    def centred(self, offset: bool) -> DualFeatures:
         """Return the points around their mean, or as they are without an offset."""
         if not offset:
             return self
         F = self.F - self.F[:1]
         mean = F.mean(axis=0)
-        return FeatureRows(F - mean, self.F[0] + mean)
+        return DualFeatures(F - mean, self.F[0] + mean)
 
 
-def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows | FeatureRows:
+def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows | DualFeatures:
     """Return the features of a kernel that has few, or few rows, else rows of its Gram matrix.
 
     Several problems may share them.
@@ -91,7 +91,7 @@ def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows |
         raise InvalidInput(
             f"{owner}: the features of {kernel!r} are not finite on these data; scale the columns."
         )
-    return FeatureRows(F, np.zeros(D))
+    return DualFeatures(F, np.zeros(D))
 
 
 def fits(n: int, D: int) -> bool:
@@ -222,7 +222,7 @@ class Represented:
 
     Parameters
     ----------
-    rows : FeatureRows
+    rows : DualFeatures
         The points, not centred.
     v : ndarray of shape (D,)
         The weights.
@@ -232,7 +232,7 @@ class Represented:
         Whether there is an offset.
     """
 
-    def __init__(self, rows: FeatureRows, v: np.ndarray, height: float, offset: bool):
+    def __init__(self, rows: DualFeatures, v: np.ndarray, height: float, offset: bool):
         centred = rows.centred(offset)
         self.F, self.v, self.offset = centred.F, v, offset
         self._size = np.abs(rows.F)
@@ -307,7 +307,7 @@ def coefficients(
     """
     if not len(a) or not fits(len(a), len(v)):
         return a
-    rows = FeatureRows(dense_features(kernel, X), np.zeros(len(v)))
+    rows = DualFeatures(dense_features(kernel, X), np.zeros(len(v)))
     height = float(np.abs(y - offset * np.median(y)).max())
     pairs = zip(v.reshape(len(v), -1).T, a.reshape(len(a), -1).T, strict=True)
     columns = [Represented(rows, u, height, offset).exact(c) for u, c in pairs]

@@ -26,7 +26,7 @@ from mercer.losses import Logistic, Loss
 from mercer.models.risk.base import RISK_SOLVERS, Risk
 from mercer.models.risk.fit import ERMFit
 from mercer.models.risk.stream import (
-    Stream,
+    LabelStream,
     features_of,
     fit_sgd,
     stream_coefficients,
@@ -269,7 +269,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
             weights = stream_weights(self.class_weight, y, sample_weight, owner)
             kernel = kernel if held else kernel.fit_params(X, weights)
             Phi = features_of(kernel, X, owner)
-            stream = Stream(kernel, Phi.shape[1], len(known), offset, type(self).__name__)
+            stream = LabelStream(kernel, Phi.shape[1], len(known), offset, type(self).__name__)
             if held:
                 require_rows(self, "partial_fit")  # its sums are over them
                 stream.resume(self)
@@ -277,7 +277,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
             self._store_stream(stream, known, alpha)
         return self
 
-    def _store_stream(self, stream: Stream, classes: np.ndarray, alpha: float) -> None:
+    def _store_stream(self, stream: LabelStream, classes: np.ndarray, alpha: float) -> None:
         sgd, points, count = stream.sgd, stream.points, stream.kernel.domain.size(stream.points)
         self.kernel_, self.X_fit_, self._basis_cache = stream.kernel, points, stream.basis
         self.dual_coef_ = None  # type: ignore[assignment]

@@ -105,35 +105,7 @@ def fit_smooth(
     rows: Operator | None = None,
     start: Any = None,
 ) -> ERMFit:
-    """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² for a smooth loss.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    X : collection
-        Points of positive weight; the square matrix when precomputed.
-    y : ndarray of shape (n,)
-        Targets; −1 and 1 for a classification loss.
-    loss : Loss
-        With ``smooth = True``.
-    alpha : float
-        The penalty, > 0.
-    weights : ndarray of shape (n,)
-        Weights, > 0.
-    offset : bool
-        Whether there is an offset b.
-    tol : float
-        Largest duality gap relative to the objective.
-    max_iter, max_time : number or None
-        Limits on Newton steps (200 by default) and seconds.
-    owner : str
-        Who asks; messages begin with it.
-    rows : Operator, optional
-        What `smooth_rows` gave, where several problems share it.
-    start : ndarray of shape (n,), optional
-        Coefficients to begin with, such as those of a similar problem.
-    """
+    """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² for a smooth loss."""
     rows = smooth_rows(kernel, X, owner) if rows is None else rows
     centre = centre_of(y, loss, weights, offset)
     loss, unit = in_units(loss, y - centre)
@@ -195,40 +167,7 @@ def fit_softmax(
     rows: Operator | None = None,
     start: Any = None,
 ) -> ERMFit:
-    """Minimise Σ wᵢ (log Σ_c exp z_c(xᵢ) − z_yᵢ(xᵢ)) + (alpha/2) Σ_c ‖f_c‖², z = f + b.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    X : collection
-        Points of positive weight; the square matrix when precomputed.
-    y : ndarray of shape (n,)
-        Class numbers 0, …, classes − 1.
-    classes : int
-        How many there are.
-    alpha : float
-        The penalty, > 0.
-    weights : ndarray of shape (n,)
-        Weights, > 0.
-    offset : bool
-        Whether there are offsets.
-    tol : float
-        Largest duality gap relative to the objective.
-    max_iter, max_time : number or None
-        Limits on Newton steps (200 by default) and seconds.
-    owner : str
-        Who asks; messages begin with it.
-    rows : Operator, optional
-        What `smooth_rows` gave, where several problems share it.
-    start : ndarray of shape (n, classes), optional
-        Coefficients to begin with, such as those of a similar problem.
-
-    Returns
-    -------
-    ERMFit
-        With a column for each class.
-    """
+    """Minimise Σ wᵢ (log Σ_c exp z_c(xᵢ) − z_yᵢ(xᵢ)) + (alpha/2) Σ_c ‖f_c‖², z = f + b."""
     rows = smooth_rows(kernel, X, owner) if rows is None else rows
     problem = SoftmaxERM(rows, y, classes, alpha, weights, offset)
     solver = NewtonCG(tol, NEWTON_STEPS if max_iter is None else max_iter, max_time)
@@ -305,13 +244,13 @@ class IterativeGram(SharedGram):
             solver = ConjugateGradients(
                 tol=TOL, max_iter=STEPS, preconditioner=self._preconditioner
             )
-            problem = Linear(_Scaled(self.K, self._s), R, ridge=self._ridge)
+            problem = Linear(ScaledGram(self.K, self._s), R, ridge=self._ridge)
             out = np.array(solver.solve(problem).value, dtype=float)
         out[~used] = 0.0
         return out
 
 
-class _Scaled(Operator):
+class ScaledGram(Operator):
     """SKS for a diagonal S."""
 
     symmetric, psd = True, True

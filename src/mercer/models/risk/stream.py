@@ -68,7 +68,7 @@ def fit_sgd(data: MarginData, alpha: float, offset: bool, limits: dict, seed: An
     return ERMFit(a, b, solution, solution.value, product)
 
 
-class Stream:
+class LabelStream:
     """A logistic regression of rows that pass by: averaged weights, and points that span them.
 
     Of the linear kernel the weights are points themselves. Else rows are kept whose features are
