@@ -20,7 +20,7 @@ from mercer.models.risk.left_out import (
     loo_softmax,
 )
 from mercer.operators import Operator
-from mercer.solvers import Solution
+from mercer.solvers import SmoothERM, SoftmaxERM, Solution
 from mercer.solvers.risk import log_softmax
 
 OTHER = 1e-3  # relative residual that no rounding explains
@@ -94,32 +94,31 @@ class RowsAgain:
         for j, (loss, target) in enumerate(zip(self.losses, self._targets(), strict=True)):
             yield loss, target, a[:, j], float(b[j]), z[:, j]
 
+    def _smooth(self, loss: Loss, y: np.ndarray) -> SmoothERM:
+        return SmoothERM(self.gram, y, loss, self.alpha, self.weights, self.offset)
+
+    def _softmax(self) -> SoftmaxERM:
+        rest = (self.alpha, self.weights, self.offset)
+        return SoftmaxERM(self.gram, self.y.astype(int), self.classes, *rest)
+
     def left_out(self) -> np.ndarray:
         """Return f₋ᵢ(xᵢ) + b₋ᵢ at each row."""
         kernel, X = self.kernel, self.X
-        alpha, w, offset, gram = self.alpha, self.weights, self.offset, self.gram
         if self._is_softmax:
-            y, k = self.y.astype(int), self.classes
-            return loo_softmax(kernel, X, y, k, alpha, w, offset, self.values, gram)
+            return loo_softmax(kernel, X, self._softmax(), self.values)
         columns = [
-            loo_dual(kernel, X, y, loss, alpha, w, offset, a, b, z)
-            if gram is None
-            else loo_smooth(kernel, X, y, loss, alpha, w, offset, z, a, gram)
+            loo_dual(kernel, X, y, loss, self.alpha, self.weights, self.offset, a, b, z)
+            if self.gram is None
+            else loo_smooth(kernel, X, self._smooth(loss, y), z, a)
             for loss, y, a, b, z in self._problems()
         ]
         return columns[0] if self.f.ndim == 1 else np.stack(columns, axis=1)
 
     def degrees_of_freedom(self) -> Any:
         """Return the trace of the last hat matrix, of each problem."""
-        kernel, X = self.kernel, self.X
-        alpha, w, offset, gram = self.alpha, self.weights, self.offset, self.gram
         if self._is_softmax:
-            y, k = self.y.astype(int), self.classes
-            return freedom_softmax(kernel, X, y, k, alpha, w, offset, self.values, gram)
-        found = [
-            freedom_smooth(kernel, X, y, loss, alpha, w, offset, z, gram)
-            for loss, y, _, _, z in self._problems()
-        ]
+            return freedom_softmax(self._softmax(), self.values)
+        found = [freedom_smooth(self._smooth(loss, y), z) for loss, y, _, _, z in self._problems()]
         return found[0] if self.f.ndim == 1 else np.array(found)
 
     def check_matrix(self, found: Solution, owner: str) -> None:

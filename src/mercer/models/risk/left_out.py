@@ -32,8 +32,8 @@ from mercer.models.margin import (
 )
 from mercer.models.risk.fit import ERMFit, dual_slopes
 from mercer.models.risk.kinked import INSIDE, fit_dual
-from mercer.models.risk.smooth import fit_smooth, fit_softmax, smooth_rows
-from mercer.operators import LowRank, Operator
+from mercer.models.risk.smooth import fit_smooth, fit_softmax
+from mercer.operators import LowRank
 from mercer.solvers import SmoothERM, SoftmaxERM
 from mercer.solvers.risk import (
     EPS,
@@ -184,33 +184,16 @@ REFITS, SMALL_PROBLEM = 50, 200  # so many rows are fitted again instead; of sma
 
 
 def loo_smooth(
-    kernel: Kernel,
-    X: Any,
-    y: np.ndarray,
-    loss: Loss,
-    alpha: float,
-    weights: np.ndarray,
-    offset: bool,
-    values: np.ndarray,
-    coef: np.ndarray,
-    rows: Operator | None = None,
+    kernel: Kernel, X: Any, problem: SmoothERM, values: np.ndarray, coef: np.ndarray
 ) -> np.ndarray:
     """Return what the fit would say at its own points without them, to one Newton step.
 
-    Parameters
-    ----------
-    kernel, X, y, loss, alpha, weights, offset
-        The problem, as for `fit_smooth`.
-    values : ndarray of shape (n,)
-        Values of the fit at its points, with the offset.
-    coef : ndarray of shape (n,)
-        Its coefficients a.
-    rows : Operator, optional
-        What `smooth_rows` gave, where several problems share it.
+    It has the values (with the offset) and coefficients of the fit at its points.
     """
+    y, loss, alpha, weights = problem.y, problem.loss, problem.alpha, problem.weights
+    offset = problem.offset
     _enough(len(y), offset)
-    rows = smooth_rows(kernel, X, "loo") if rows is None else rows
-    p = SmoothERM(rows, y, loss, alpha, weights, offset).checked("loo")
+    p = problem.checked("loo")
     h = p.curvatures(values)
     h = np.where(h > 0, h, 0.0)
     metric = metric_of(p, "loo")
@@ -225,48 +208,30 @@ def loo_smooth(
     lost = ~((rest > (ALONE if features else 0.0)) & np.isfinite(out)) | (metric.jitter > 0)
 
     def again(part: Any, others: np.ndarray) -> ERMFit:
-        problem = (kernel, part, y[others], loss, alpha, weights[others], offset)
-        return fit_smooth(*problem, tol=1e-8, max_iter=None, max_time=None, owner="loo")
+        left = (kernel, part, y[others], loss, alpha, weights[others], offset)
+        return fit_smooth(*left, tol=1e-8, max_iter=None, max_time=None, owner="loo")
 
     labels = y if loss.kind == "classification" and offset else None
     return _refitted(kernel, X, out, np.flatnonzero(lost), again, labels)
 
 
-def loo_softmax(
-    kernel: Kernel,
-    X: Any,
-    y: np.ndarray,
-    classes: int,
-    alpha: float,
-    weights: np.ndarray,
-    offset: bool,
-    values: np.ndarray,
-    rows: Operator | None = None,
-) -> np.ndarray:
+def loo_softmax(kernel: Kernel, X: Any, problem: SoftmaxERM, values: np.ndarray) -> np.ndarray:
     """Return left-out values of softmax, to one Newton step, shape (n, classes).
 
     Of D features it costs a factorisation of (C − 1)D rows where these are at most n; else that of
     C + 1 matrices of n rows and about 5Cn³ flops in all, in the memory of C + 3 such matrices.
-
-    Parameters
-    ----------
-    kernel, X, y, classes, alpha, weights, offset
-        The problem, as for `fit_softmax`.
-    values : ndarray of shape (n, classes)
-        Values of the fit at its points, with the offsets.
-    rows : Operator, optional
-        What `smooth_rows` gave.
     """
+    rows, y, classes, alpha = problem.K, problem.y, problem.classes, problem.alpha
+    weights, offset = problem.weights, problem.offset
     _enough(len(y), offset)
-    rows = smooth_rows(kernel, X, "loo") if rows is None else rows
-    p = SoftmaxERM(rows, y, classes, alpha, weights, offset).checked("loo")
+    p = problem.checked("loo")
     shares = np.exp(log_softmax(values))
-    problem = (shares, p.w, alpha, offset)
+    parts = (shares, p.w, alpha, offset)
     if isinstance(rows, LowRank) and (classes - 1) * rows.F.shape[1] <= p.n:
         F = rows.F.toarray() if sp.issparse(rows.F) else rows.F
-        S = variances_of_features(F, *problem)
+        S = variances_of_features(F, *parts)
     else:
-        S = variances_of_coefficients(np.asarray(rows.to_dense(), dtype=float), *problem)
+        S = variances_of_coefficients(np.asarray(rows.to_dense(), dtype=float), *parts)
     noise = EPS * np.asarray(rows.diagonal(), dtype=float) / alpha
     out, lost = left_out_values(values, shares, p.weighted(p.rates(values)), p.w, S, noise)
 
@@ -331,60 +296,19 @@ def _enough(n: int, offset: bool) -> None:
 # (alpha K⁻¹ + H)⁻¹ with the offset fitted, and their sum counts the parameters that were spent.
 
 
-def freedom_smooth(
-    kernel: Kernel,
-    X: Any,
-    y: np.ndarray,
-    loss: Loss,
-    alpha: float,
-    weights: np.ndarray,
-    offset: bool,
-    values: np.ndarray,
-    rows: Operator | None = None,
-) -> float:
-    """Return Σ hᵢκᵢ at the solution of a smooth risk.
-
-    Parameters
-    ----------
-    kernel, X, y, loss, alpha, weights, offset
-        The problem, as for `fit_smooth`.
-    values : ndarray of shape (n,)
-        Values of the fit at its points, with the offset.
-    rows : Operator, optional
-        What `smooth_rows` gave, where several problems share it.
-    """
-    rows = smooth_rows(kernel, X, "degrees_of_freedom") if rows is None else rows
-    p = SmoothERM(rows, y, loss, alpha, weights, offset).checked("degrees_of_freedom")
+def freedom_smooth(problem: SmoothERM, values: np.ndarray) -> float:
+    """Return Σ hᵢκᵢ at the solution of a smooth risk, with these values at its points."""
+    p = problem.checked("degrees_of_freedom")
     return _trace(metric_of(p, "degrees_of_freedom"), p.curvatures(values))
 
 
-def freedom_softmax(
-    kernel: Kernel,
-    X: Any,
-    y: np.ndarray,
-    classes: int,
-    alpha: float,
-    weights: np.ndarray,
-    offset: bool,
-    values: np.ndarray,
-    rows: Operator | None = None,
-) -> np.ndarray:
+def freedom_softmax(problem: SoftmaxERM, values: np.ndarray) -> np.ndarray:
     """Return the share of each class, its curvature being w p(1 − p); shape (classes,).
 
     How classes are coupled is left out, but for the factor (C − 1)/C: of C functions that are
     defined up to a common one, C − 1 are free.
-
-    Parameters
-    ----------
-    kernel, X, y, classes, alpha, weights, offset
-        The problem, as for `fit_softmax`.
-    values : ndarray of shape (n, classes)
-        Values of the fit at its points, with the offsets.
-    rows : Operator, optional
-        What `smooth_rows` gave.
     """
-    rows = smooth_rows(kernel, X, "degrees_of_freedom") if rows is None else rows
-    p = SoftmaxERM(rows, y, classes, alpha, weights, offset).checked("degrees_of_freedom")
+    p, classes = problem.checked("degrees_of_freedom"), problem.classes
     own = np.abs(p.rates(values))
     h = p.weighted(own * (1.0 - own))
     metric = metric_of(p, "degrees_of_freedom")
