@@ -20,15 +20,7 @@ _PERIOD = {True: 0.5, False: 10.0}  # seconds between reports, on a terminal or 
 
 
 class Console:
-    """One-line messages on a stream, and a clock that speaks when a stage takes long.
-
-    Parameters
-    ----------
-    stream : text stream
-        Where to write, usually ``sys.stderr``.
-    verbose : bool
-        Report progress although the stream is no terminal.
-    """
+    """One-line messages on a stream, and a clock that speaks when a stage takes long."""
 
     def __init__(self, stream: TextIO, verbose: bool = False):
         self._stream = stream

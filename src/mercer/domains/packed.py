@@ -123,15 +123,6 @@ def one_column(X: Any, name: str, what: str) -> Any:
 
     What is no table is returned as it is. A list or an object array becomes a list, so that points
     which are sequences themselves stay whole.
-
-    Parameters
-    ----------
-    X : any
-        What a user passed.
-    name : str
-        Name of the argument, for messages.
-    what : str
-        What the points are, for messages: "strings".
     """
     if is_frame(X):
         X = Table.from_frame(X, name)

@@ -110,17 +110,7 @@ def explain_points(
 
 
 def explain_targets(error: Exception, owner: str, y: Any) -> str:
-    """Return what to say of numeric targets y that were refused.
-
-    Parameters
-    ----------
-    error : Exception
-        What scikit-learn said.
-    owner : str
-        The name of the estimator.
-    y : Any
-        The targets as given.
-    """
+    """Return what to say of numeric targets y that were refused."""
     text = _first_line(error)
     if "convert string to float" in text:
         cure = "y must hold numbers for a regression; for class labels take a classifier."
@@ -133,17 +123,7 @@ def explain_targets(error: Exception, owner: str, y: Any) -> str:
 
 
 def explain_parameter(error: Exception, owner: str, names: Any) -> str | None:
-    """Return where a parameter of scikit-learn's machines is found here, if it is one.
-
-    Parameters
-    ----------
-    error : Exception
-        What was said of the unknown parameter.
-    owner : str
-        The name of the estimator.
-    names : iterable of str
-        The parameters that were to be set.
-    """
+    """Return where a parameter of scikit-learn's machines is found here, if it is one."""
     for name in names:
         bare = name.removeprefix("kernel__")
         if bare in ELSEWHERE and f"'{bare}'" in str(error):
@@ -220,19 +200,7 @@ def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str) -> None:
 
 
 class Foreign(NamedTuple):
-    """A letter outside the alphabet of a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The part that has the alphabet.
-    letter : str or bytes
-        The first such letter.
-    place : int
-        Its place in its string.
-    alphabet : str or bytes
-        One that would hold all letters.
-    """
+    """A letter outside the alphabet of a kernel."""
 
     kernel: Kernel
     letter: Any

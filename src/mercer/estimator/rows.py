@@ -48,15 +48,7 @@ class NumericTargets:
 
 @dataclass(frozen=True, eq=False)
 class SignedTargets:
-    """Turns the labels of a block into ±1, one column a class; of two classes one column in all.
-
-    Parameters
-    ----------
-    classes : ndarray
-        All classes, sorted.
-    owner : str
-        The estimator, for messages.
-    """
+    """Turns the labels of a block into ±1, one column a class; of two classes one column in all."""
 
     classes: np.ndarray
     owner: str
@@ -69,13 +61,7 @@ class SignedTargets:
 
 @dataclass(frozen=True)
 class _BlockLabels:
-    """The classes of a block, the weights of their rows together, and where the block comes from.
-
-    Parameters
-    ----------
-    owner : str
-        The estimator, for messages.
-    """
+    """The classes of a block, the weights of their rows together, and where it comes from."""
 
     owner: str
 
@@ -106,17 +92,7 @@ def is_stream(X: Any) -> bool:
 
 
 def as_stream(X: Any, y: Any, sample_weight: Any, owner: str) -> RowBlocks:
-    """Return blocks that carry their targets, and the weights given.
-
-    Parameters
-    ----------
-    X : RowBlocks, or dask array or frame
-        The rows.
-    y, sample_weight : array, or what dask has beside X, optional
-        In place of those of the blocks.
-    owner : str
-        The estimator, for messages.
-    """
+    """Return blocks that carry their targets, and the weights given."""
     if is_dask(X):
         X = RowBlocks.from_dask(X, y, sample_weight)
     elif y is not None or sample_weight is not None:

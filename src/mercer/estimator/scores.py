@@ -142,13 +142,7 @@ def _named(block: Block) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Judge:
-    """Looks at the predictions of each block, and makes one number of all that it saw.
-
-    Parameters
-    ----------
-    owner : str
-        Who asks, for messages.
-    """
+    """Looks at the predictions of each block, and makes one number of all that it saw."""
 
     owner: str
 

@@ -142,17 +142,7 @@ def values_of(model: Any, X: Any, weights: np.ndarray | None) -> np.ndarray:
 
 
 def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
-    """Return φ(x)ᵀv at checked points, in blocks of rows that fit the budget.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With finite features.
-    X : canonical collection
-        The points.
-    weights : ndarray of shape (D,) or (D, outputs)
-        The weights v.
-    """
+    """Return φ(x)ᵀv at checked points, in blocks of rows that fit the budget."""
     X, domain = to_host(X), kernel.domain
     rows = row_blocks(domain.size(X), len(weights) * 16)
     parts = (kernel._features(domain.take(X, r)) @ weights for r in rows)

@@ -26,17 +26,7 @@ TOGETHER = 2**22  # features that are computed at once in float64
 class ApproximateFeatures(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator
 ):
-    """Base of maps φ with φ(x)ᵀφ(x′) near k(x, x′), of `n_components` features.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable
-        The kernel.
-    n_components : int
-        Number of features.
-    random_state : int, RandomState or None
-        Source of what is drawn.
-    """
+    """Base of maps φ with φ(x)ᵀφ(x′) near k(x, x′), of `n_components` features."""
 
     n_components: Any
     random_state: Any
@@ -188,19 +178,6 @@ def pair_error(
 
     Both points of a pair are drawn from the training points, in proportion to their weights. The
     features are what they are: the standard error is that of the draw of pairs alone.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, words resolved.
-    X : canonical collection
-        The training points.
-    weights : ndarray or None
-        Their weights.
-    features : callable
-        The map φ of points.
-    rng : RandomState
-        Source of the pairs.
     """
     index, total = different_rows(kernel, X, weights)
     share = np.cumsum(total)

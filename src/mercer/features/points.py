@@ -182,15 +182,6 @@ def different_rows(
     Rows of numbers come in the order of hashes of their values in float32, whatever their order in
     X, so that rows and the same rows rounded to float32 come alike; other points as
     `mercer.features.points.distinct` has them.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        What a point is.
-    X : canonical collection
-        The points; the Gram matrix of a precomputed kernel.
-    weights : ndarray or None
-        Their weights.
     """
     if not _is_numeric(kernel, X):
         return distinct(kernel, X, weights)

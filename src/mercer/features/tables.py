@@ -69,21 +69,7 @@ def read_columns(X: Any, owner: str) -> tuple[list[NamedColumn], bool]:
 def ordered_columns(
     columns: list[NamedColumn], named: bool, known: tuple[str, ...], by_name: bool, owner: str
 ) -> list[NamedColumn]:
-    """Return the columns that a model knows, in its order: by name where both have names.
-
-    Parameters
-    ----------
-    columns : list of NamedColumn
-        Those of the table.
-    named : bool
-        Whether the table has names.
-    known : tuple of str
-        Names of the columns of the fit.
-    by_name : bool
-        Whether these were names of a table.
-    owner : str
-        For messages.
-    """
+    """Return the columns that a model knows, in its order: by name where both have names."""
     if named and by_name:
         found = {c.name: c for c in columns}
         refuse_absent(known, found, owner)

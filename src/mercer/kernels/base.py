@@ -91,11 +91,6 @@ class Kernel(Parameterized):
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """Return the matrix of kernel values k(xᵢ, yⱼ); Y defaults to X.
 
-        Parameters
-        ----------
-        X, Y : collections of points
-            Arrays, sparse matrices, frames, torch tensors: what `domain` accepts.
-
         Returns
         -------
         matrix of shape (n, m)

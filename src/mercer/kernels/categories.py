@@ -94,13 +94,6 @@ class Agreement:
 
     Codes become small whole numbers, columns that are constant are left out, and for ρ = 0 all
     columns become one: rows are equal or they are not.
-
-    Parameters
-    ----------
-    X, Y : ndarray of shape (n, c), (m, c)
-        Codes; Y None means X.
-    rho : float
-        ρ ≥ 0.
     """
 
     def __init__(self, X: np.ndarray, Y: np.ndarray | None, rho: float):

@@ -29,11 +29,6 @@ class Numbering:
 
     Sorting takes several times as long: most codes of strings and graphs occur once or twice.
 
-    Parameters
-    ----------
-    codes : ndarray of uint64
-        The codes.
-
     Attributes
     ----------
     columns : ndarray of int64

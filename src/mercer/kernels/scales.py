@@ -86,15 +86,7 @@ def spread_on_device(
 
 
 def deviation_on_device(X: Any, w: np.ndarray | None) -> tuple[float, int]:
-    """Return the standard deviation of all entries over 2ᵉ, and e; 0 if all are equal.
-
-    Parameters
-    ----------
-    X : tensor of shape (n, d)
-        Rows.
-    w : ndarray of shape (n,) or None
-        Weights; None for ones.
-    """
+    """Return the standard deviation of all entries over 2ᵉ, and e; 0 if all are equal."""
     import torch
 
     X = X.detach()

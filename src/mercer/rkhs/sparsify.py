@@ -18,15 +18,6 @@ def project(K: np.ndarray, coef: np.ndarray, tol: float) -> tuple[np.ndarray, np
     2013). The Newton basis is a pivoted Cholesky factorisation of K, so β is the projection onto
     the span of the points so far. The error is recomputed from K before it is believed.
 
-    Parameters
-    ----------
-    K : array of shape (m, m)
-        The Gram matrix of the points.
-    coef : array of shape (m, t)
-        The coefficients α; the bound holds for every column.
-    tol : float
-        Relative error tolerated, > 0.
-
     Returns
     -------
     tuple of arrays

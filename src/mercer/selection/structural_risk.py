@@ -170,13 +170,7 @@ def _shape(array: np.ndarray | None) -> tuple[int, ...] | None:
 
 
 def has_constant(kernel: Kernel) -> bool:
-    """Whether constants are known to be linear functions of the features.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Any kernel.
-    """
+    """Whether constants are known to be linear functions of the features."""
     if isinstance(kernel, Sum):
         return any(map(has_constant, kernel._kernels()))
     if isinstance(kernel, Product | Power):

@@ -15,32 +15,14 @@ ESTIMATORS = ("unbiased", "biased")
 
 
 def check_estimator(estimator: Any, owner: str) -> str:
-    """Return the name of an estimator.
-
-    Parameters
-    ----------
-    estimator : object
-        As the user gave it.
-    owner : str
-        Whose argument it is.
-    """
+    """Return the name of an estimator."""
     if isinstance(estimator, str) and estimator in ESTIMATORS:
         return estimator
     raise InvalidInput(f"{owner}: estimator={estimator!r}; give 'unbiased' or 'biased'.")
 
 
 def check_null(null: Any, legal: tuple[str, ...], owner: str) -> str:
-    """Return the name of a null.
-
-    Parameters
-    ----------
-    null : object
-        As the user gave it.
-    legal : tuple of str
-        The names there are.
-    owner : str
-        Whose argument it is.
-    """
+    """Return the name of a null."""
     if isinstance(null, str) and null in legal:
         return null
     names = ", ".join(map(repr, legal[:-1]))
@@ -48,15 +30,7 @@ def check_null(null: Any, legal: tuple[str, ...], owner: str) -> str:
 
 
 def check_finite(values: Any, owner: str) -> None:
-    """Refuse a statistic, or those of draws, that left the range of numbers.
-
-    Parameters
-    ----------
-    values : float or ndarray
-        The statistics.
-    owner : str
-        Whose they are.
-    """
+    """Refuse a statistic, or those of draws, that left the range of numbers."""
     if not np.isfinite(values).all():
         raise InvalidInput(
             f"{owner}: the statistic overflows: products of kernel values leave the range of "

@@ -31,13 +31,6 @@ class DeviceDraws:
     of some thousand agree, and the order prefers one, is an event of probability 1e-12. A generator
     on the device takes its seeds from that of the user, so a seed fixes the draws, on one kind of
     device; they are others than NumPy's from the same seed, and as valid.
-
-    Parameters
-    ----------
-    design : Relabel, Shuffle or Signs
-        Without blocks and strata.
-    place : Place
-        The device.
     """
 
     def __init__(self, design: Any, place: Place):
@@ -70,17 +63,7 @@ class DeviceDraws:
 
 
 def drawn_there(design: Any, place: Place | None, draws: int) -> Any:
-    """Return the design, or the same made on a device where that pays.
-
-    Parameters
-    ----------
-    design : Design
-        What is drawn.
-    place : Place or None
-        Where matrices are.
-    draws : int
-        How many.
-    """
+    """Return the design, or the same made on a device where that pays."""
     if place is None or not place.remote or not plain(design):
         return design
     size = design.n if isinstance(design, Shuffle | Signs) else len(design.labels)
@@ -126,19 +109,7 @@ def vectors_there(member: Any, weights: np.ndarray, counts: np.ndarray | None) -
 
 
 class DeviceForms(Forms):
-    """vᵀKv from bands of K, of which half is computed for each batch of vectors.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    Z : ndarray
-        The points.
-    weights : ndarray of shape (N,)
-        t, for the row sums Kt.
-    place : Place
-        The device.
-    """
+    """vᵀKv from bands of K, of which half is computed for each batch of vectors."""
 
     def __init__(self, kernel: Kernel, Z: Any, weights: np.ndarray, place: Place):
         with np.errstate(all="ignore"):  # an overflow is named when its tile comes
@@ -149,15 +120,7 @@ class DeviceForms(Forms):
             self.resolution *= place.eps / (2.0**-46 * len(weights) ** 0.5)
 
     def __call__(self, V: Any, squares: bool = False) -> np.ndarray:
-        """Return vᵀKv for each column of V; the first call also finds Kt.
-
-        Parameters
-        ----------
-        V : tensor of shape (N, b)
-            Label vectors.
-        squares : bool
-            Not found here.
-        """
+        """Return vᵀKv for each column of V; the first call also finds Kt."""
         V, N = self.bring(V), len(self.weights)
         t = None if len(self.sums) else self.place.wide(self.weights)[:, None]
         forms, sums, diagonals = device_forms(self.sources, N, V, t)
@@ -170,11 +133,6 @@ class DeviceForms(Forms):
         """Return rᵀHr for columns r of signs, and the sums that do not depend on signs.
 
         H = Kxx + Kyy − Kxy − Kyx; the sums are Σ (Kxx + Kyy), Σ (Kxy + Kyx) and tr Kxy.
-
-        Parameters
-        ----------
-        R : ndarray or tensor of shape (n, b)
-            Signs of pairs, N = 2n.
         """
         R = self.bring(R)
         n = len(R)
@@ -197,17 +155,7 @@ SINGLE = 2.0**-21  # part of ‖A‖‖L‖ that rounding may change where value
 
 
 class DeviceGathered:
-    """Both matrices on a device; sums that differ by less than `resolution` may be equal.
-
-    Parameters
-    ----------
-    pair : Pair
-        The variables, whose place the device is.
-    w : ndarray of shape (n,)
-        Weights, which stay with X.
-    unbiased : bool
-        Which estimator.
-    """
+    """Both matrices on a device; sums that differ by less than `resolution` may be equal."""
 
     words, error = "", 0.0
 
@@ -225,21 +173,7 @@ class DeviceGathered:
 
 
 def contrast_on_device(kernel: Kernel, X: Any, w: np.ndarray, unbiased: bool, place: Place) -> Any:
-    """Return the matrix A of `contrast` as a tensor.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    X : ndarray
-        The points.
-    w : ndarray of shape (n,)
-        Weights.
-    unbiased : bool
-        Which estimator.
-    place : Place
-        The device.
-    """
+    """Return the matrix A of `contrast` as a tensor."""
     K, parts = _gram(kernel, X, w, unbiased, place)
     diagonal = K.diagonal().double().clone().cpu().numpy()  # K is overwritten below
     _add_shift(K, parts, place)
@@ -251,17 +185,7 @@ def contrast_on_device(kernel: Kernel, X: Any, w: np.ndarray, unbiased: bool, pl
 
 
 def centred_on_device(kernel: Kernel, Y: Any, place: Place) -> Any:
-    """Return a centred kernel matrix as a tensor; points all the same give 0 exactly.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    Y : ndarray
-        The points.
-    place : Place
-        The device.
-    """
+    """Return a centred kernel matrix as a tensor; points all the same give 0 exactly."""
     L, parts = _gram(kernel, Y, np.ones(len(Y)), False, place)
     if parts.scale == 0.0:
         return L.zero_()
@@ -269,13 +193,7 @@ def centred_on_device(kernel: Kernel, Y: Any, place: Place) -> Any:
 
 
 def rounding(A: Any, L: Any) -> float:
-    """Return how far equal sums of products may be apart.
-
-    Parameters
-    ----------
-    A, L : tensors of shape (n, n)
-        The matrices.
-    """
+    """Return how far equal sums of products may be apart."""
     part = ROUNDING if A.element_size() == 8 else SINGLE
     return part * float(A.norm().double() * L.norm().double())
 

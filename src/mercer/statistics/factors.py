@@ -35,17 +35,7 @@ ENOUGH = 1e-11  # part of the centred trace that a remainder may have and count 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Features of n points.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, r)
-        K ≈ FFᵀ.
-    missing : float
-        tr(K − FFᵀ), or a bound of it.
-    share : float, default=0.0
-        The part of tr(K) that is missing.
-    """
+    """Features of n points."""
 
     F: np.ndarray
     missing: float
@@ -106,21 +96,7 @@ def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Fact
 def pivoted_factor(
     kernel: Kernel, X: Any, rank: Any, rng: np.random.Generator, owner: str
 ) -> Factor:
-    """Return features by randomly pivoted Cholesky, and what they miss.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Without words.
-    X : canonical collection
-        The points.
-    rank : int
-        Number of features.
-    rng : Generator
-        Source of the pivots.
-    owner : str
-        Whose arguments they are.
-    """
+    """Return features by randomly pivoted Cholesky, and what they miss."""
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
         raise InvalidInput(
             f"{owner}: rank={rank!r}; give a whole number ≥ 1, or None for no approximation."
@@ -161,15 +137,6 @@ def error_bound(x: Factor, y: Factor, weights: np.ndarray, unbiased: bool) -> fl
     Each sum grows by what the factors miss. The first by at most J, the bound above; the second
     too, as no κ exceeds λ, or 2λ where it was centred by a weighted mean; the third by T, that
     with traces in the place of λ. The terms of J and T enlarge the estimate, the other one not.
-
-    Parameters
-    ----------
-    x, y : Factor
-        Features of both variables.
-    weights : ndarray of shape (n,)
-        The weights.
-    unbiased : bool
-        Which estimator.
     """
     W, most = float(weights.sum()), float(weights.max())
     missing_x, missing_y = most * x.missing, most * y.missing

@@ -47,17 +47,6 @@ def bandwidths(
     one alone is the median distance. Points that coincide do not count; where all do, powers of two
     around 1. Of many points the subset decides that `median_distance` takes, which knows neither
     their order nor their copies, so that permutations of the rows leave the kernels alone.
-
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n, d)
-        The points.
-    count : int
-        How many.
-    metric : {"euclidean", "cityblock"}
-        Which distance.
-    weights : ndarray of shape (n,), optional
-        A pair counts with the product of its weights.
     """
     if count == 1:
         return np.array([median_distance(X, weights, metric)])
@@ -85,21 +74,7 @@ def bandwidths(
 def grid(
     X: Any, n_bandwidths: int, families: Any, weights: np.ndarray | None, owner: str
 ) -> list[Kernel]:
-    """Return kernels of some families, each at bandwidths for the data.
-
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n, d)
-        The points.
-    n_bandwidths : int
-        How many of each family.
-    families : sequence of str
-        "rbf", "laplacian".
-    weights : ndarray of shape (n,) or None
-        Weights of the points.
-    owner : str
-        Whose arguments they are.
-    """
+    """Return kernels of some families, each at bandwidths for the data."""
     count = check_index(n_bandwidths, "n_bandwidths", owner, 1)
     several = np.iterable(families) and not isinstance(families, str)
     names = list(families) if several else [families]
@@ -116,15 +91,7 @@ def grid(
 
 
 def listed(kernels: Any, owner: str) -> list[Kernel]:
-    """Return a collection of kernels as a list, words not yet resolved.
-
-    Parameters
-    ----------
-    kernels : sequence of Kernel, str or callable, or one of them
-        As the user gave it.
-    owner : str
-        Whose argument it is.
-    """
+    """Return a collection of kernels as a list, words not yet resolved."""
     single = isinstance(kernels, Kernel | str) or callable(kernels)
     several = [kernels] if single else list(kernels) if np.iterable(kernels) else None
     if not several:
@@ -141,15 +108,7 @@ def listed(kernels: Any, owner: str) -> list[Kernel]:
 
 
 class Source:
-    """Tiles of kernels that are profiles of one distance, or of one kernel that is not.
-
-    Parameters
-    ----------
-    kernels : list of Kernel
-        Of one kind: see `sources_of`.
-    Z : canonical collection
-        The points.
-    """
+    """Tiles of kernels that are profiles of one distance, or of one kernel that is not."""
 
     def __init__(self, kernels: list[Any], Z: Any):
         self.kernels = kernels

@@ -86,19 +86,7 @@ def observations(given: Pair, owner: str, repeat: bool = True) -> Observations:
 def rows_at(
     weights: np.ndarray | None, n: int, repeat: bool, owner: str
 ) -> tuple[np.ndarray, np.ndarray | None, bool]:
-    """Return the rows that are observations, their weights or None, and whether these are counts.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,) or None
-        As given.
-    n : int
-        Number of rows.
-    repeat : bool
-        Whether counted rows are repeated.
-    owner : str
-        Whose weights they are.
-    """
+    """Return rows that are observations, their weights or None, and whether these are counts."""
     counts = as_counts(weights)
     if weights is None or (counts is not None and (counts == 1).all()):
         return np.arange(n), None, False
@@ -118,19 +106,7 @@ def rows_at(
 
 
 def labels_at(labels: Any, index: np.ndarray, n: int, name: str, owner: str) -> np.ndarray | None:
-    """Return the labels of observations: runs of a length are those of the rows as given.
-
-    Parameters
-    ----------
-    labels : int, array of shape (n,) or None
-        Blocks or strata, as the user gave them.
-    index : ndarray of integers
-        The row, as given, that an observation is.
-    n : int
-        Number of rows given.
-    name, owner : str
-        What the labels are called, and whose they are.
-    """
+    """Return the labels of observations: runs of a length are those of the rows as given."""
     codes = row_labels(labels, [n], name, owner)
     return None if codes is None else codes[index]
 
@@ -140,28 +116,13 @@ def effective(weights: np.ndarray) -> np.ndarray:
 
     Then Σw² = Σw, the weight of an observation that meets itself in the sums where nothing is to
     meet itself: these are unbiased, whatever the unit was. Equal weights become ones.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,)
-        Positive weights.
     """
     w = weights / weights.max()
     return w * (float(w.sum()) / float(w @ w))
 
 
 def in_range(kernel: Kernel, X: Any, owner: str) -> tuple[Kernel, Any, int]:
-    """Return a kernel with k(x, x) near 1 and its points, and e: times 2^e it is the one given.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Without words.
-    X : canonical collection
-        The points.
-    owner : str
-        Whose points they are.
-    """
+    """Return a kernel with k(x, x) near 1 and its points, and e: times 2^e it is the one given."""
     try:
         largest = float(np.abs(np.asarray(kernel.diag(X), dtype=float)).max(initial=0.0))
     except InvalidInput as error:  # k(x, x) overflows
@@ -185,25 +146,7 @@ def draw_rescaled(
     exponent: int,
     owner: str,
 ) -> Null:
-    """Draw the null of kernels near 1 and return it in the units of the kernels given.
-
-    Parameters
-    ----------
-    way : object
-        With `observed`, `evaluate` and `resolution`.
-    design : Design
-        What is drawn.
-    n_permutations, early_stop : int, int or None
-        As for `resample`.
-    rng : Generator
-        Source of randomness.
-    rows : int
-        Entries of a draw.
-    exponent : int
-        Of the power of two between both units.
-    owner : str
-        Whose test it is.
-    """
+    """Draw the null of kernels near 1 and return it in the units of the kernels given."""
     drawn = resample(
         way.observed,
         way.evaluate,
@@ -241,17 +184,7 @@ def rescaled(values: Any, exponent: Any, owner: str) -> Any:
 
 
 def taken(pair: Pair, index: np.ndarray, owner: str) -> Pair:
-    """Return the rows at some positions, any of them several times; without weights.
-
-    Parameters
-    ----------
-    pair : Pair
-        The variables.
-    index : ndarray of integers
-        The positions.
-    owner : str
-        Whose pair it is.
-    """
+    """Return the rows at some positions, any of them several times; without weights."""
 
     X = points_at(pair.kernel_x, pair.X, index, owner)
     Y = points_at(pair.kernel_y, pair.Y, index, owner)
@@ -259,19 +192,7 @@ def taken(pair: Pair, index: np.ndarray, owner: str) -> Pair:
 
 
 def points_at(kernel: Kernel, X: Any, index: np.ndarray, owner: str) -> Any:
-    """Return the points at some positions, of a precomputed kernel their Gram matrix.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    X : canonical collection
-        The points.
-    index : ndarray of integers
-        The positions.
-    owner : str
-        Whose points they are.
-    """
+    """Return the points at some positions, of a precomputed kernel their Gram matrix."""
     if not isinstance(kernel.domain, GramRows):
         return kernel.domain.take(X, index)
     require_memory(

@@ -145,17 +145,7 @@ class Relabel:
 
 
 class Signs:
-    """Random signs, one for each row or block: the wild bootstrap.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    blocks : int or array of shape (n,), optional
-        Rows that share a sign, as for `Shuffle`.
-    owner : str
-        Whose arguments they are, for messages.
-    """
+    """Random signs, one for each row or block: the wild bootstrap."""
 
     def __init__(self, n: int, *, blocks: Any = None, owner: str = "Signs"):
         units = _Units(n, blocks, None, [n], None, owner)
@@ -288,19 +278,7 @@ def resample(
 
 
 def drawn_result(drawn: Null, method: str, sizes: tuple[int, ...], extra: dict) -> TestResult:
-    """Return the result of a test whose null was drawn.
-
-    Parameters
-    ----------
-    drawn : Null
-        Of one statistic.
-    method : str
-        How, in words.
-    sizes : tuple of int
-        Numbers of rows given.
-    extra : dict
-        More.
-    """
+    """Return the result of a test whose null was drawn."""
     return TestResult(
         drawn.observed,
         cast(float, drawn.pvalue),
@@ -409,17 +387,6 @@ class CountedRelabel:
     Labels shuffled copy by copy give sample 0 a number of copies of each row that follows the
     multivariate hypergeometric law; of the copies left, sample 1 takes so many, and so on. That
     takes as long for a million copies of a row as for two. Labels change only within strata.
-
-    Parameters
-    ----------
-    labels : array of integers of shape (n,)
-        Which sample a row belongs to.
-    counts : array of integers of shape (n,)
-        Copies of each row.
-    strata : array of shape (n,), optional
-        Labels change places only within a stratum.
-    owner : str
-        Whose arguments they are, for messages.
     """
 
     def __init__(

@@ -99,13 +99,6 @@ def place_of(*collections: Any, owner: str) -> Place | None:
 
     That is the device of tensors, or with ``config(engine="torch")`` the device chosen there. In
     single precision where all collections are.
-
-    Parameters
-    ----------
-    *collections : collections of points
-        As the user gave them.
-    owner : str
-        Whose arguments they are.
     """
     tensors = [X for X in collections if is_torch(X)]
     engine = get_config().engine
@@ -122,15 +115,7 @@ def place_of(*collections: Any, owner: str) -> Place | None:
 
 
 def with_first(first: np.ndarray, rows: Any) -> Any:
-    """Return rows with one more before them, as an array or where the rows are.
-
-    Parameters
-    ----------
-    first : ndarray of shape (…)
-        One row.
-    rows : ndarray or tensor of shape (b, …)
-        The others.
-    """
+    """Return rows with one more before them, as an array or where the rows are."""
     if isinstance(rows, np.ndarray):
         return np.concatenate([first[None], rows])
     head = namespace(rows).as_tensor(np.array(first), device=rows.device)

@@ -45,15 +45,7 @@ class Pair:
 
 
 def named_kernel(kernel: Any, owner: str) -> Kernel:
-    """Return a kernel; one given by its name has the scale of the median distance.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable
-        The kernel.
-    owner : str
-        Whose argument it is.
-    """
+    """Return a kernel; one given by its name has the scale of the median distance."""
     try:
         k = as_kernel(kernel)
     except InvalidInput as error:
@@ -80,15 +72,6 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
 
     A kernel left out is RBF at the median distance, and one given by its name has the scale of the
     median distance, too. Numbers in one dimension are one column.
-
-    Parameters
-    ----------
-    X : collection of points
-        The sample.
-    kernel : Kernel, str, callable or None
-        The kernel.
-    owner, name : str
-        Whose argument X is, and what it is called.
     """
     k = RBF("median") if kernel is None else named_kernel(kernel, owner)
     if is_torch(X):
@@ -131,21 +114,6 @@ def pool(
     """Return the kernel made for all points, the points of all samples, their sizes and weights.
 
     Columns that have names are matched by them.
-
-    Parameters
-    ----------
-    samples : list of collections
-        The samples.
-    kernel : Kernel, str, callable or None
-        The kernel.
-    weights : list
-        Of each sample the weights, or None.
-    owner : str
-        Whose arguments they are.
-    names : list of str
-        What the samples are called.
-    fit : bool, default=True
-        Whether words of the kernel are resolved.
     """
     several = [Table(X) if isinstance(X, dict) else X for X in samples]
     checked = [one_sample(several[0], kernel, owner, names[0])]
@@ -211,28 +179,14 @@ def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any, own
 
 
 def as_counts(weights: np.ndarray | None) -> np.ndarray | None:
-    """Return weights as whole numbers if that is what they are, else None.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,) or None
-        Weights ≥ 0.
-    """
+    """Return weights as whole numbers if that is what they are, else None."""
     if weights is None or not (weights == np.floor(weights)).all() or weights.max() > 2**31:
         return None
     return weights.astype(np.int64)
 
 
 def as_rng(rng: Any, owner: str) -> np.random.Generator:
-    """Return a generator for None, a seed or a generator.
-
-    Parameters
-    ----------
-    rng : None, int, SeedSequence or Generator
-        Source of randomness.
-    owner : str
-        Whose argument it is.
-    """
+    """Return a generator for None, a seed or a generator."""
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:

@@ -63,17 +63,7 @@ N, M = 23, 9
 
 
 class Case:
-    """A kernel, a collection X with repeated points, and a second collection.
-
-    Parameters
-    ----------
-    kernel : Kernel or KernelExample
-        What is judged.
-    X : collection, optional
-        Points; sampled from the kernel's domain when not given.
-    rng : Generator or int, default=0
-        Source of the sampled points, weights and permutations.
-    """
+    """A kernel, a collection X with repeated points, and a second collection."""
 
     def __init__(self, kernel: Kernel | KernelExample, X: Any = None, rng: Any = 0):
         self.rng = np.random.default_rng(rng)

@@ -25,13 +25,7 @@ class FileMark:
 
     @classmethod
     def of(cls, name: str) -> FileMark:
-        """Look at a file.
-
-        Parameters
-        ----------
-        name : str
-            Its path, as messages show it.
-        """
+        """Look at a file."""
         try:
             status = os.stat(name)
             digest = _ends(name, status.st_size)
@@ -85,15 +79,6 @@ def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
     """Return the files of a path, of a folder in the order of their names, or of a list of paths.
 
     Files of a folder whose names begin with a dot or an underscore are left out, as everywhere.
-
-    Parameters
-    ----------
-    path : path-like or sequence of them
-        A file, a folder, or several.
-    endings : tuple of str
-        How names of such files end, in lower case.
-    what : str
-        What they are called, for messages.
     """
     if isinstance(path, Sequence) and not isinstance(path, str | bytes):
         found = [name for one in path for name in list_files(one, endings, what)]
@@ -139,17 +124,7 @@ def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
 
 
 def files_in_words(path: Any, number: int, kind: str) -> str:
-    """Say how many files there are, and where.
-
-    Parameters
-    ----------
-    path : path-like or sequence of them
-        What was given.
-    number : int
-        How many files were found.
-    kind : str
-        What they are called.
-    """
+    """Say how many files there are, and where."""
     many = f"{number} {kind} file" + "s" * (number != 1)
     if isinstance(path, Sequence) and not isinstance(path, str | bytes):
         return many
@@ -157,12 +132,6 @@ def files_in_words(path: Any, number: int, kind: str) -> str:
 
 
 def folders_of(path: Any) -> tuple[str, ...]:
-    """Return which of the paths are folders.
-
-    Parameters
-    ----------
-    path : path-like or sequence of them
-        What was given.
-    """
+    """Return which of the paths are folders."""
     paths = [path] if isinstance(path, str | bytes) or not isinstance(path, Sequence) else path
     return tuple(os.path.realpath(os.fsdecode(one)) for one in paths if os.path.isdir(one))

@@ -127,19 +127,7 @@ class NpyRows:
 
     @classmethod
     def of(cls, path: Any, role: str, kinds: str, dimensions: tuple[int, ...]) -> NpyRows:
-        """Look at a file, a folder, or a list of paths.
-
-        Parameters
-        ----------
-        path : path-like or sequence of them
-            Where.
-        role : str
-            "X", "y" or "the weights", for messages.
-        kinds : str
-            Kinds of numbers that may be in them.
-        dimensions : tuple of int
-            How many an array may have.
-        """
+        """Look at a file, a folder, or a list of paths."""
         files = tuple(_Npy.of(n, kinds, role) for n in list_files(path, (".npy",), ".npy"))
         first = files[0]
         for file in files:

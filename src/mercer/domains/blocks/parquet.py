@@ -217,21 +217,7 @@ def _values(column: Any) -> np.ndarray:
 
 
 class ParquetRows:
-    """Parquet files of the same columns, looked at but not read.
-
-    Parameters
-    ----------
-    path : path-like or sequence of them
-        A file, a folder, or several.
-    target : str or sequence of str, optional
-        Columns of targets.
-    columns : sequence of str, optional
-        Columns of the points; all others by default.
-    weight : str, optional
-        Column of weights.
-    drop : sequence of str, default=()
-        Columns that are none of these.
-    """
+    """Parquet files of the same columns, looked at but not read."""
 
     def __init__(
         self,

@@ -357,15 +357,7 @@ def joined_rows(pieces: Iterable[Sequence[Any]]) -> tuple[Any, Any, Any]:
 
 
 def rows_digest(blocks: Any, marks: Sequence[FileMark]) -> str:
-    """Return what tells rows from others, however they are cut into blocks.
-
-    Parameters
-    ----------
-    blocks : RowBlocks
-        The rows; the first of them are read.
-    marks : sequence of FileMark
-        The files that they are read from.
-    """
+    """Return what tells rows from others, however they are cut into blocks."""
     digest = hashlib.blake2b(str(blocks.n_rows).encode(), digest_size=16)
     for mark in marks:
         digest.update(mark.digest.encode())
@@ -491,13 +483,6 @@ class Arrivals:
     The first of all rows are draws without replacement, each in proportion to the weights that are
     left; a row of weight 2 arrives as the first of two of weight 1, one of weight 0 never
     (Efraimidis and Spirakis 2006). Times belong to positions, so that cuts do not change them.
-
-    Parameters
-    ----------
-    seed : int
-        Of the times.
-    m : int
-        How many rows are wanted of all blocks.
     """
 
     seed: int

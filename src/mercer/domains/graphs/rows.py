@@ -137,15 +137,7 @@ def _has_widths(attributes: np.ndarray, offsets: np.ndarray) -> bool:
 
 
 def entries(values: Any, what: str) -> Any:
-    """Return entries as a list, as an array of rows, or as a mapping by name; None stays None.
-
-    Parameters
-    ----------
-    values : any
-        What a user passed.
-    what : str
-        The argument, for messages: "labels".
-    """
+    """Return entries as a list, as an array of rows, or as a mapping by name; None stays None."""
     if values is None or isinstance(values, Mapping | list | tuple):
         return values
     if is_frame(values):

@@ -48,13 +48,7 @@ def _runs_on(device: str) -> bool:
 
 
 def available(x: Any) -> bool:
-    """Whether products with rows of this tensor can be fused: float32, on a GPU, with Triton.
-
-    Parameters
-    ----------
-    x : tensor
-        Rows of numbers.
-    """
+    """Whether products with rows of this tensor can be fused: float32, on a GPU, with Triton."""
     if str(x.dtype) != "torch.float32" or x.requires_grad:
         return False
     return (x.is_cuda or INTERPRETED) and _runs_on(str(x.device))
@@ -90,13 +84,7 @@ class Fused:
         return _multiply(self._sides, V)
 
     def pull(self, U: Any) -> Any:
-        """Return Kᵀ U in float64; entry by entry the K of `times`, to the bit.
-
-        Parameters
-        ----------
-        U : tensor of shape (n, t)
-            What to multiply, as in `times`.
-        """
+        """Return Kᵀ U in float64; entry by entry the K of `times`, to the bit."""
         return _multiply(self._sides.turned(), U)
 
     @cached_property

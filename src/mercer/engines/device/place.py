@@ -87,11 +87,6 @@ def where_is(X: Any) -> AbstractContextManager:
 
     The rows themselves, checked and in float64, may then be arrays: n × d numbers are little
     beside the n × n that are made of them on the device.
-
-    Parameters
-    ----------
-    X : object
-        Points as the user gave them.
     """
     return computing_on(X.device if is_torch(X) else None)
 

@@ -192,13 +192,7 @@ class _Functions:
 
 
 def traced(formula: Any) -> Profile | None:
-    """Return what a formula ``formula(s, xp)`` does, or None where it has no form in Triton.
-
-    Parameters
-    ----------
-    formula : callable
-        A profile, as kernels define it.
-    """
+    """Return what a formula ``formula(s, xp)`` does, or None where it has no form in Triton."""
     tape = _Tape()
     try:
         value = formula(_Symbol("s", tape), _Functions(tape))
@@ -221,13 +215,7 @@ def _decay(lines: tuple[str, ...], constants: list[float]) -> float | None:
 
 @lru_cache(maxsize=256)
 def compiled(lines: tuple[str, ...]) -> Any:
-    """Return the lines as a function that Triton's programs can call.
-
-    Parameters
-    ----------
-    lines : tuple of str
-        Of a `Profile`.
-    """
+    """Return the lines as a function that Triton's programs can call."""
     import triton
     import triton.language as tl
 

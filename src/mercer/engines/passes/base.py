@@ -293,13 +293,7 @@ def _drawn_by_weight(w: np.ndarray, size: int, seed: int) -> tuple[np.ndarray, n
 
 
 class Store:
-    """All of K, written in one pass and read in those that follow.
-
-    Parameters
-    ----------
-    bound : Bound
-        The kernel on rows and centres.
-    """
+    """All of K, written in one pass and read in those that follow."""
 
     def __init__(self, bound: Any):
         self.bound, self.full = bound, False

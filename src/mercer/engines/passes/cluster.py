@@ -57,13 +57,7 @@ def _install() -> str:
 
 
 class Cluster:
-    """A client whose scheduler and workers are known to have this version of mercer.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The client.
-    """
+    """A client whose scheduler and workers are known to have this version of mercer."""
 
     def __init__(self, client: Any):
         if getattr(client, "asynchronous", False):
@@ -168,13 +162,7 @@ class Cluster:
 
 
 class Sealed:
-    """A value hidden from dask, which would look for work inside lists, tuples and dataclasses.
-
-    Parameters
-    ----------
-    value : object
-        Anything that can be pickled.
-    """
+    """A value hidden from dask, which would look for work inside lists, tuples and dataclasses."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -221,31 +209,13 @@ def hold(sealed: Sealed) -> Any:
 
 
 def apply(work: Callable[[Block], Any], part: Sealed, data: Any) -> Any:
-    """Return what a function makes of a block, and the checksum of what was read.
-
-    Parameters
-    ----------
-    work : callable
-        A function of a `Block`.
-    part : Sealed
-        The `Part` that reads it.
-    data : tuple (X, y, weight), or None
-        What dask computed; None where the part reads it.
-    """
+    """Return what a function makes of a block, and the checksum of what was read."""
     block, read = _block(part, data)
     return work(block), read
 
 
 def load_block(part: Sealed, data: Any, common: Common) -> Loaded:
-    """Return a checked block; what is wrong with it is said with the place it comes from.
-
-    Parameters
-    ----------
-    part, data
-        As in `apply`.
-    common : Common
-        The kernel, the centres and the settings.
-    """
+    """Return a checked block; what is wrong with it is said with the place it comes from."""
     block, read = _block(part, data)
     domain = common.kernel.domain
     X = block.points(domain)

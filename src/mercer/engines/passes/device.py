@@ -142,15 +142,7 @@ def values_on_device(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:
 
 
 def pull_on_device(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return Kᵀ G and the sums over the rows of one bound kernel of tensors, as float64 arrays.
-
-    Parameters
-    ----------
-    bound : Bound
-        The kernel on some rows and the centres.
-    V, y, w, step
-        As of `RowPass.pull`.
-    """
+    """Return Kᵀ G and the sums over the rows of one bound kernel of tensors, as float64 arrays."""
     engine = TorchEngine()
     V = None if V is None else bound.asarray(V).double()
     G, sums = _pull(bound, V, y, w, step)

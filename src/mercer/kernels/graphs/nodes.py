@@ -469,15 +469,7 @@ class NodeBound(Bound):
 
 
 def as_graph(graph: Any, owner: str) -> Graph:
-    """Return what a user has as an undirected `Graph`; a `Graph` is returned as it is.
-
-    Parameters
-    ----------
-    graph : Graph, networkx graph, or symmetric matrix
-        Nodes and weights; labels do not matter here.
-    owner : str
-        Whose graph it is, for messages.
-    """
+    """Return what a user has as an undirected `Graph`; a `Graph` is returned as it is."""
     if is_networkx(graph):
         if graph.is_directed():
             raise InvalidInput(

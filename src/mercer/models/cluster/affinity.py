@@ -33,17 +33,6 @@ class NormalisedAffinity(Operator):
     Eigenvectors z belong to those of the graph of the copies that are the same for all copies:
     u = z/√(wd). Rows of weight 0 are not in the graph, but have a degree to be placed by.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, without words, of values ≥ 0.
-    X : canonical collection
-        The points.
-    weights : ndarray of shape (n,)
-        Their weights.
-    owner : str
-        Who asks; messages begin with it.
-
     Attributes
     ----------
     degrees : ndarray of shape (n,)
@@ -348,13 +337,6 @@ class LowRankAffinity(Operator):
         """Return the embedding u of eigenvectors z with eigenvalues λ of S.
 
         u = Z/√(wd), and where d was raised the mean of the neighbours, u = D⁻¹(Â − diag)Wu/λ.
-
-        Parameters
-        ----------
-        values : ndarray of shape (m,)
-            λ.
-        vectors : ndarray of shape (n, m)
-            z.
         """
         U = np.zeros_like(vectors)
         there = self.present
@@ -391,17 +373,6 @@ def leading_pairs(S: Any, k: int, tol: float, random_state: Any) -> Solution:
     Products first; where they cost as much as a factorisation without an end in sight, as with
     eigenvalues that crowd at 1, the inverse of (1 + σ)I − S is iterated with, which tells them
     apart. The matrix is overwritten then if it is the operator's own.
-
-    Parameters
-    ----------
-    S : NormalisedAffinity or LowRankAffinity
-        The operator I + S.
-    k : int
-        How many.
-    tol : float
-        Largest ‖Sz − λz‖ wanted.
-    random_state : RandomState
-        Source of the starting block.
     """
     n = S.shape[0]
     width = k + OVERSAMPLE

@@ -81,15 +81,7 @@ class _Running:
 
 
 class InputSpace:
-    """Rows of numbers with Euclidean distances, taken by differences: exact at any offset.
-
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n, d)
-        The points.
-    weights : ndarray of shape (n,)
-        Their weights.
-    """
+    """Rows of numbers with Euclidean distances, taken by differences: exact at any offset."""
 
     def __init__(self, X: Any, weights: np.ndarray):
         self.n, self.weights = X.shape[0], weights
@@ -151,17 +143,6 @@ class KernelSpace:
     """Points φ(x) of a kernel, known by its values alone.
 
     ‖φ(xᵢ) − μ‖² = kᵢᵢ − 2(Km)ᵢ + mᵀKm for the mean μ = Σⱼ mⱼφ(xⱼ): one pass over K for all means.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, without words.
-    X : canonical collection
-        The points.
-    weights : ndarray of shape (n,)
-        Their weights.
-    owner : str
-        Who asks; messages begin with it.
     """
 
     def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray, owner: str):
@@ -256,17 +237,6 @@ def partition(space: Space, penalty: float, max_iter: int, owner: str) -> Soluti
     before it is done for smaller weights. The third lowers it by λ a cluster, and means minimise it
     for given clusters. So it never rises; a sweep that does not lower it is the last, and there
     are finitely many partitions.
-
-    Parameters
-    ----------
-    space : Space
-        The points.
-    penalty : float
-        λ ≥ 0.
-    max_iter : int
-        Limit on the sweeps.
-    owner : str
-        Who asks; messages begin with it.
 
     Returns
     -------

@@ -137,19 +137,6 @@ def lloyd(
     Ends where at most the share `tol` of the weight is nearer to another centre. The inertia falls
     with every sweep, so a labelling never returns; where rounding hides the fall, or one of equal
     centres is given up, that is looked at.
-
-    Parameters
-    ----------
-    space : Space
-        The points.
-    labels : ndarray of int
-        The start.
-    k : int
-        Number of clusters.
-    max_iter : int, optional
-        Most sweeps.
-    tol : float, default=0.0
-        The share.
     """
     w, total = space.weights, float(space.weights.sum())
     counted = w > 0
@@ -278,21 +265,7 @@ Block = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Centres:
-    """Centres μ_c = Σ coef[j, c] φ(x_index[j]).
-
-    Parameters
-    ----------
-    index : ndarray of int, shape (m,)
-        Positions of points.
-    coef : ndarray of shape (m, k)
-        Their coefficients.
-    squares : ndarray of shape (k,)
-        ‖μ_c‖².
-    path : list of float
-        Mean squared distance of each batch to its centres.
-    converged : bool
-        Whether batches no longer get better.
-    """
+    """Centres μ_c = Σ coef[j, c] φ(x_index[j])."""
 
     index: np.ndarray
     coef: np.ndarray

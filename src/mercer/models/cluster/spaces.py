@@ -157,15 +157,7 @@ class GramSpace:
 
 
 class FeatureSpace:
-    """Points known by features F, dense or sparse: inner products are those of their rows.
-
-    Parameters
-    ----------
-    F : array or sparse matrix of shape (n, D)
-        The features; not copied.
-    weights : ndarray of shape (n,)
-        The weights.
-    """
+    """Points known by features F, dense or sparse: inner products are those of their rows."""
 
     def __init__(self, F: Any, weights: np.ndarray):
         self.F, self.weights = F, weights
@@ -270,19 +262,7 @@ class _Weighted(Operator):
 def pivoted_features(
     A: Operator, lengths: np.ndarray, weights: np.ndarray, rank: int, rng: Any
 ) -> Pivoted:
-    """Return features by randomly pivoted Cholesky, the error of which is known.
-
-    Parameters
-    ----------
-    A : Operator
-        The Gram matrix, of which some rows are read.
-    lengths, weights : ndarrays of shape (n,)
-        k(x, x), and the weights.
-    rank : int
-        Most pivots.
-    rng : RandomState
-        Source of the pivots.
-    """
+    """Return features by randomly pivoted Cholesky, the error of which is known."""
     roots = np.sqrt(weights / weights.max())
     low = rpcholesky(_Weighted(A, roots), rank, rng, ENOUGH)
     F, pivots = low.F, low.pivots

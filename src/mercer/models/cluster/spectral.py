@@ -36,23 +36,7 @@ SAME = 1e-6  # relative spread of a column up to which it is constant
 def assign(
     U: np.ndarray, weights: np.ndarray, k: int, way: str, n_init: int, random_state: Any
 ) -> np.ndarray:
-    """Return the clusters of the rows of U, numbered by falling weight.
-
-    Parameters
-    ----------
-    U : ndarray of shape (n, m)
-        The embedding.
-    weights : ndarray of shape (n,)
-        Weights > 0.
-    k : int
-        How many clusters.
-    way : {"kmeans", "cluster_qr"}
-        How.
-    n_init : int
-        Starts of k-means.
-    random_state : RandomState
-        Of k-means.
-    """
+    """Return the clusters of the rows of U, numbered by falling weight."""
     if way == "cluster_qr":
         return ordered(_by_pivots(U, k), weights, U)
     from sklearn.cluster import KMeans

@@ -43,11 +43,6 @@ TERMS = 24  # of the series of ∫ rᵈ⁻¹ cos(πr/2): more than floats can te
 class Smoothing:
     """A density κ(u) = c φ(‖u‖²) on ℝᵈ with φ(0) = 1.
 
-    Parameters
-    ----------
-    name : str
-        One of `SMOOTHINGS`.
-
     Attributes
     ----------
     name : str
@@ -99,15 +94,7 @@ class Smoothing:
         return (1.0 - t) ** (1 if self.name == "epanechnikov" else 2)
 
     def log_profile(self, s: Any, bandwidth: float = 1.0) -> np.ndarray:
-        """Return log φ(s/h²); −inf outside the support, without a warning.
-
-        Parameters
-        ----------
-        s : array
-            Squared lengths ‖u‖².
-        bandwidth : float, default=1
-            h.
-        """
+        """Return log φ(s/h²); −inf outside the support, without a warning."""
         s = np.asarray(s, dtype=float)
         if self.name == "gaussian":
             return s * (-0.5 / bandwidth**2)
@@ -120,11 +107,6 @@ class Smoothing:
         """Return log c in d dimensions: ∫ c φ(‖u‖²) du = 1.
 
         In polar coordinates the integral is 2πᵈᐟ²/Γ(d/2) ∫ rᵈ⁻¹ φ(r²) dr.
-
-        Parameters
-        ----------
-        d : int
-            Number of columns.
         """
         sphere = math.log(2.0) + 0.5 * d * math.log(math.pi) - gammaln(0.5 * d)
         return -float(sphere + self._log_radial(d))
@@ -151,11 +133,6 @@ class Smoothing:
 
         The mean of ‖u‖² is the ratio of ∫ rᵈ⁺¹ φ(r²) dr and ∫ rᵈ⁻¹ φ(r²) dr, and d coordinates
         share it.
-
-        Parameters
-        ----------
-        d : int
-            Number of columns.
         """
         return math.sqrt(math.exp(self._log_radial(d + 2) - self._log_radial(d)) / d)
 
@@ -168,13 +145,6 @@ class Smoothing:
         """Return n independent draws of κ as rows.
 
         A direction at random times a length of density ∝ rᵈ⁻¹ φ(r²).
-
-        Parameters
-        ----------
-        rng : Generator
-            Source of randomness.
-        n, d : int
-            Rows and columns.
         """
         U = rng.standard_normal((n, d))
         if self.name == "gaussian":
@@ -203,26 +173,12 @@ class Smoothing:
 
 
 def is_smoothing(name: Any) -> bool:
-    """Whether this is the name of a smoothing kernel.
-
-    Parameters
-    ----------
-    name : object
-        Perhaps a name.
-    """
+    """Whether this is the name of a smoothing kernel."""
     return isinstance(name, str) and _ALIASES.get(name, name) in SMOOTHINGS
 
 
 def smoothing(name: Any, owner: str = "KernelDensity") -> Smoothing:
-    """Return the smoothing kernel of that name.
-
-    Parameters
-    ----------
-    name : str or Smoothing
-        One of `SMOOTHINGS`, or "linear" for "triangular".
-    owner : str, default="KernelDensity"
-        Whose it is, for the message.
-    """
+    """Return the smoothing kernel of that name."""
     if isinstance(name, Smoothing):
         return name
     if not is_smoothing(name):
@@ -248,15 +204,7 @@ MOST = 1e300  # rows, beyond which numbers of rows are alike
 
 @dataclass(frozen=True, eq=False)
 class Bandwidth:
-    """A bandwidth H on ℝᵈ.
-
-    Parameters
-    ----------
-    value : float, or array of shape (d,) or (d, d)
-        H as it was given or found.
-    d : int
-        Number of columns.
-    """
+    """A bandwidth H on ℝᵈ."""
 
     value: Any
     d: int
@@ -297,15 +245,7 @@ class Bandwidth:
         return np.clip(Z, -HUGE, HUGE, out=Z)
 
     def frame(self, kernel: Smoothing, X: np.ndarray) -> Frame:
-        """Return coordinates in which the bandwidth is a number.
-
-        Parameters
-        ----------
-        kernel : Smoothing
-            The kernel; it decides what must not be rounded.
-        X : array of shape (n, d)
-            Rows to be near the origin.
-        """
+        """Return coordinates in which the bandwidth is a number."""
         H = np.asarray(self.value, dtype=float)
         h = float(H.flat[0])
         if not (kernel.compact and (H.size == 1 or (H.ndim == 1 and np.all(h == H)))):
@@ -314,39 +254,17 @@ class Bandwidth:
         return Frame(Bandwidth(2.0**power, self.d), 0.0, math.ldexp(h, -power))
 
     def spread(self, U: np.ndarray) -> np.ndarray:
-        """Return H u for the rows u of U.
-
-        Parameters
-        ----------
-        U : array of shape (n, d)
-            Rows.
-        """
+        """Return H u for the rows u of U."""
         return U @ self.value if np.ndim(self.value) == 2 else U * self.value
 
     def scaled(self, factor: float) -> Bandwidth:
-        """Return the bandwidth times a number.
-
-        Parameters
-        ----------
-        factor : float
-            The number, positive.
-        """
+        """Return the bandwidth times a number."""
         return Bandwidth(_plain(np.multiply(self.value, factor)), self.d)
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Coordinates in which a bandwidth is a number.
-
-    Parameters
-    ----------
-    unit : Bandwidth
-        What is 1 in them.
-    centre : float or array of shape (d,)
-        What is 0 in them.
-    radius : float
-        The bandwidth in them.
-    """
+    """Coordinates in which a bandwidth is a number."""
 
     unit: Bandwidth
     centre: Any
@@ -392,15 +310,7 @@ def as_bandwidth(
 
 
 def check_word(bandwidth: str, owner: str) -> None:
-    """Refuse a word that is no bandwidth.
-
-    Parameters
-    ----------
-    bandwidth : str
-        The word.
-    owner : str
-        Who asks; the message begins with it.
-    """
+    """Refuse a word that is no bandwidth."""
     if bandwidth not in (*RULES, "loo"):
         raise InvalidInput(
             f"{owner}: bandwidth={bandwidth!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
@@ -412,11 +322,6 @@ def centre_of(X: np.ndarray) -> np.ndarray:
 
     Distances of rows far from 0 keep their digits when it is subtracted first, and whole numbers
     stay whole: it is a multiple of the power of two next to the width of the column.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Rows.
     """
     low, high = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore", under="ignore"):
@@ -434,17 +339,6 @@ def rule_factor(rule: str, total: float, d: int, kernel: Smoothing | None = None
     n^(−1/(d+4)) for Scott's rule, (n(d+2)/4)^(−1/(d+4)) for Silverman's: of least mean squared
     error for normal data and the gaussian kernel. Other kernels are to smooth as widely as the
     gaussian does: over the standard deviation of a coordinate of κ, which is 1 for the gaussian.
-
-    Parameters
-    ----------
-    rule : {"scott", "silverman"}
-        The rule.
-    total : float
-        Number of rows n.
-    d : int
-        Number of columns.
-    kernel : Smoothing, optional
-        κ, by default the gaussian.
     """
     n = total if rule == "scott" else total * (d + 2) / 4
     return float(n ** (-1 / (d + 4))) / (1.0 if kernel is None else kernel.deviation(d))
@@ -455,11 +349,6 @@ def row_number(weights: np.ndarray) -> float:
 
     Of whole weights it is their sum, as a weight of 2 is a row given twice. Of weights below 1,
     such as shares, it is Kish's effective number, which does not depend on their scale.
-
-    Parameters
-    ----------
-    weights : array of shape (n,)
-        Weights, positive.
     """
     size = float(weights.max())
     share, least = weights / size, np.minimum(weights, 1.0) / min(1.0, size)
@@ -473,15 +362,6 @@ def column_scales(
     """Return the standard deviation of each column and the number of rows.
 
     With n as in `row_number`, s² = Σ w(x − x̄)²/Σw · n/(n − 1).
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Rows.
-    weights : array of shape (n,), optional
-        Repetitions of the rows.
-    rule, owner : str
-        What asks, and whose it is, for messages.
     """
     w = np.ones(len(X)) if weights is None else weights
     used, w = X[w > 0], w[w > 0]

@@ -34,15 +34,7 @@ EVEN = 1e-6  # part of a step by which the steps of an axis may differ
 
 
 class Grid(NamedTuple):
-    """A density on a regular grid.
-
-    Parameters
-    ----------
-    axes : tuple of d arrays
-        Coordinates along each axis.
-    density : array of d dimensions
-        The density at their crossings.
-    """
+    """A density on a regular grid."""
 
     axes: tuple[np.ndarray, ...]
     density: np.ndarray
@@ -57,23 +49,7 @@ def on_grid(
     w: np.ndarray | None,
     owner: str,
 ) -> Grid:
-    """Return the density of weighted rows on the axes, or on a grid that covers it.
-
-    Parameters
-    ----------
-    axes, n_points
-        As for `KernelDensity.density_on_grid`.
-    kernel : Smoothing
-        The kernel.
-    bandwidth : Bandwidth
-        Its bandwidth.
-    X : array of shape (n, d)
-        Rows, d ≤ 2.
-    w : array of shape (n,), optional
-        Their weights, positive.
-    owner : str
-        Whose it is, for messages.
-    """
+    """Return the density of weighted rows on the axes, or on a grid that covers it."""
     d = X.shape[1]
     if d > 2:
         raise InvalidInput(

@@ -32,15 +32,7 @@ from mercer.solvers import Solution, check_index
 
 
 def dense_rows(X: Any, owner: str) -> np.ndarray:
-    """Return checked rows as an array; sparse ones are made dense, if the budget allows.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n, d)
-        Rows.
-    owner : str
-        Who asks; messages begin with it.
-    """
+    """Return checked rows as an array; sparse ones are made dense, if the budget allows."""
     if not sp.issparse(X):
         return X
     require_memory(
@@ -52,15 +44,7 @@ def dense_rows(X: Any, owner: str) -> np.ndarray:
 
 
 def positive_rows(X: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the rows of positive weight, and these weights.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Rows.
-    w : array of shape (n,), optional
-        Their weights.
-    """
+    """Return the rows of positive weight, and these weights."""
     if w is None or (w > 0).all():
         return X, w
     return X[w > 0], w[w > 0]
@@ -68,15 +52,7 @@ def positive_rows(X: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.n
 
 # ------------------------------------------------------------------------------- read from a file
 def check_parts(model: Any, parts: tuple[str, ...]) -> bool:
-    """Return whether a model was fitted; refuse one that was fitted in part.
-
-    Parameters
-    ----------
-    model : estimator
-        What was read.
-    parts : tuple of str
-        What every fitted model has.
-    """
+    """Return whether a model was fitted; refuse one that was fitted in part."""
     held = [name for name in vars(model) if name in model._learned]
     missing = [part for part in parts if part not in held]
     if held and missing:
@@ -85,17 +61,7 @@ def check_parts(model: Any, parts: tuple[str, ...]) -> bool:
 
 
 def check_rows(X: Any, weights: Any, owner: str) -> None:
-    """Refuse rows of a file that are no finite numbers, or weights that do not fit them.
-
-    Parameters
-    ----------
-    X : object
-        Rows.
-    weights : object
-        Their weights, or None.
-    owner : str
-        Whose they are; messages name it.
-    """
+    """Refuse rows of a file that are no finite numbers, or weights that do not fit them."""
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and X.size):
         raise ModelFileError(f"the points of a {owner} are damaged")
     if not np.isfinite(X).all():
@@ -104,17 +70,7 @@ def check_rows(X: Any, weights: Any, owner: str) -> None:
 
 
 def check_kept_weights(weights: Any, n: int, owner: str) -> None:
-    """Refuse weights of a file that are none.
-
-    Parameters
-    ----------
-    weights : object
-        Weights, or None.
-    n : int
-        How many there should be.
-    owner : str
-        Whose they are; messages name it.
-    """
+    """Refuse weights of a file that are none."""
     try:
         if weights is not None and not isinstance(weights, np.ndarray):
             raise InvalidInput("no array")
@@ -124,17 +80,7 @@ def check_kept_weights(weights: Any, n: int, owner: str) -> None:
 
 
 def check_bandwidth(bandwidth: Any, X: np.ndarray, owner: str) -> None:
-    """Refuse a bandwidth of a file that is no number, or does not fit the rows.
-
-    Parameters
-    ----------
-    bandwidth : object
-        A bandwidth.
-    X : array of shape (n, d)
-        The rows.
-    owner : str
-        Whose it is; messages name it.
-    """
+    """Refuse a bandwidth of a file that is no number, or does not fit the rows."""
     try:
         if isinstance(bandwidth, str):
             raise InvalidInput("a word")

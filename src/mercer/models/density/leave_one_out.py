@@ -34,32 +34,12 @@ CELLS, ROUNDS = 512, 20  # of a likelihood that jumps itself: cells at a time, a
 def left_out(
     Z: np.ndarray, w: np.ndarray | None, kernel: Smoothing, radius: float = 1.0
 ) -> np.ndarray:
-    """Return log p₋ᵢ(xᵢ) of every row of the density in these coordinates.
-
-    Parameters
-    ----------
-    Z : array of shape (n, d)
-        Rows.
-    w : array of shape (n,), optional
-        Their weights, positive.
-    kernel : Smoothing
-        The kernel κ.
-    radius : float, default=1
-        The bandwidth.
-    """
+    """Return log p₋ᵢ(xᵢ) of every row of the density in these coordinates."""
     return _Left(Z, w, kernel).at(math.log(radius), radius)[0] + kernel.log_normaliser(Z.shape[1])
 
 
 def has_lone_rows(X: np.ndarray, w: np.ndarray | None) -> bool:
-    """Whether some row has no copy among the others.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Rows.
-    w : array of shape (n,), optional
-        Their weights, positive.
-    """
+    """Whether some row has no copy among the others."""
     _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
     lone = counts[place.reshape(-1)] == 1
     return bool((lone if w is None else lone & (w <= 1)).any())

@@ -285,13 +285,7 @@ def local_planes(
 
 
 def moderate_weights(weights: np.ndarray) -> np.ndarray:
-    """Return weights over a power of two, the largest between ½ and 1: nothing is rounded.
-
-    Parameters
-    ----------
-    weights : array of shape (n,)
-        Weights, positive.
-    """
+    """Return weights over a power of two, the largest between ½ and 1: nothing is rounded."""
     return np.ldexp(weights, -int(np.frexp(weights.max())[1]))
 
 
@@ -329,19 +323,6 @@ class Alike:
     """Answers by kernel values: means of the targets weighted by k(x, xᵢ) ≥ 0.
 
     Where k(x, xᵢ) is 0 for all training points, the answer is the mean of all.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, without words.
-    X : canonical collection
-        Training points.
-    Y : array of shape (n, t)
-        Their targets.
-    weights : array of shape (n,)
-        Their weights.
-    owner : str
-        Who asks; messages begin with it.
     """
 
     def __init__(self, kernel: Kernel, X: Any, Y: np.ndarray, weights: np.ndarray, owner: str):

@@ -32,13 +32,6 @@ def class_codes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, 
     """Return the classes of rows of positive weight, and the place of each row's class in them.
 
     −1 stands for a class that has no such rows.
-
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Checked labels.
-    weights : array of shape (n,), optional
-        Weights of the rows.
     """
     classes = np.unique(y if weights is None else y[weights > 0])
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
@@ -47,21 +40,7 @@ def class_codes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Rows of positive weight, and the classes that they are of.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        The rows.
-    codes : array of shape (n,)
-        The number of the class of each.
-    weights : array of shape (n,)
-        Their weights.
-    names : array of shape (count,)
-        Names of the classes.
-    owner : str
-        Who asks; messages begin with it.
-    """
+    """Rows of positive weight, and the classes that they are of."""
 
     X: np.ndarray
     codes: np.ndarray
@@ -88,11 +67,6 @@ class Classes:
         """Return the standard deviation of each column within the classes, pooled.
 
         That of the column as a whole where it varies in no class. All columns vary.
-
-        Parameters
-        ----------
-        weights : array of shape (n,)
-            Weights of the rows.
         """
         out = column_scales(self.X, weights, "scott", self.owner)[0]
         inside = np.zeros(self.X.shape[1], dtype=bool)
@@ -114,17 +88,7 @@ class Classes:
 
 
 def class_bandwidths(asked: Any, kernel: Smoothing, classes: Classes) -> list[Any]:
-    """Return a bandwidth for each class, found within it.
-
-    Parameters
-    ----------
-    asked : float, array or str
-        The parameter.
-    kernel : Smoothing
-        The smoothing kernel.
-    classes : Classes
-        The rows.
-    """
+    """Return a bandwidth for each class, found within it."""
     if not isinstance(asked, str):
         return [as_bandwidth(asked, classes.X, None, classes.owner).value] * classes.count
     check_word(asked, classes.owner)
@@ -181,19 +145,7 @@ def _filled(varies: np.ndarray, part: Any) -> np.ndarray:
 def shared_bandwidth(
     asked: Any, kernel: Smoothing, classes: Classes, priors: np.ndarray | None
 ) -> tuple[Any, float | None, np.ndarray | None]:
-    """Return one bandwidth for all classes; with "loo" its log-loss, and all that were tried.
-
-    Parameters
-    ----------
-    asked : float, array or str
-        The parameter.
-    kernel : Smoothing
-        The smoothing kernel.
-    classes : Classes
-        The rows.
-    priors : array or None
-        Prior probabilities, None for the shares of the classes.
-    """
+    """Return one bandwidth for all classes; with "loo" its log-loss, and all that were tried."""
     if not isinstance(asked, str):
         return as_bandwidth(asked, classes.X, None, classes.owner).value, None, None
     check_word(asked, classes.owner)

@@ -50,15 +50,7 @@ from mercer.models.density.local_classes import class_codes
 
 
 def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return a bandwidth for each column, 1 for those that do not vary: they tell nothing.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Rows.
-    bandwidth : callable
-        Bandwidths of columns that vary.
-    """
+    """Return a bandwidth for each column, 1 for those that do not vary: they tell nothing."""
     varies = (X != X[0]).any(axis=0)
     out = np.ones(X.shape[1])
     if varies.any():

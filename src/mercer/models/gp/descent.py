@@ -273,17 +273,6 @@ def curvature(
     """Return the matrix of second derivatives by differences of gradients.
 
     None where f is not defined beside the point.
-
-    Parameters
-    ----------
-    f : callable
-        As for `descend`.
-    at : Point
-        Where.
-    box : ndarray of shape (p, 2)
-        Steps go inwards.
-    h : float
-        The step.
     """
     H = np.zeros((len(at.x),) * 2)
     for i in range(len(at.x)):

@@ -21,15 +21,7 @@ OFFSETS, WEIGHTS = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -
 
 
 def log_density(law: Any, theta: float) -> tuple[float, float]:
-    """Return g(θ) = log p(e^θ) and g′(θ); (−∞, 0) outside the support.
-
-    Parameters
-    ----------
-    law : frozen distribution
-        Anything with ``logpdf``.
-    theta : float
-        The logarithm of the parameter.
-    """
+    """Return g(θ) = log p(e^θ) and g′(θ); (−∞, 0) outside the support."""
     value = _logpdf(law, np.array([theta]))[0]
     if not np.isfinite(value):
         return -np.inf, 0.0
@@ -374,17 +366,7 @@ def log_chart(theta: np.ndarray) -> Chart:
 
 
 def tail_chart(names: Sequence[str], theta: np.ndarray, curvature: np.ndarray) -> Chart:
-    """Return coordinates that are bent for length scales that matter little.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The parameters.
-    theta : ndarray of shape (p,)
-        Where they are.
-    curvature : ndarray of shape (p,)
-        Sizes of the second derivatives in θ, in nats.
-    """
+    """Return coordinates that are bent for length scales that matter little."""
     scale = np.array(["length_scale" in name for name in names], dtype=bool)
     tail = scale & (curvature < 1.0)
     # of a·exp(−2θ) the second derivative is 1 at θ + ½ log of what it is at θ
@@ -393,15 +375,7 @@ def tail_chart(names: Sequence[str], theta: np.ndarray, curvature: np.ndarray) -
 
 
 class Chart:
-    """One coordinate for each log-parameter.
-
-    Parameters
-    ----------
-    q : ndarray of shape (p,)
-        Powers.
-    centre : ndarray of shape (p,)
-        The θ with coordinate 0 and unit slope.
-    """
+    """One coordinate for each log-parameter."""
 
     def __init__(self, q: np.ndarray, centre: np.ndarray):
         self.q, self.centre = q, centre

@@ -359,15 +359,6 @@ def coarse_rows(n: int, weights: Any = None, *, key: Any = None) -> np.ndarray |
 
     The choice is the same in every call. With a `key`, rows are drawn in its order, so that a
     permutation of the rows draws the same ones.
-
-    Parameters
-    ----------
-    n : int
-        How many rows there are.
-    weights : array of shape (n,), optional
-        Rows of weight 0 are not taken.
-    key : array of shape (n,) or (n, t), optional
-        Numbers that tell rows apart, such as the targets.
     """
     rows = np.arange(n) if weights is None else np.flatnonzero(np.asarray(weights) > 0)
     if len(rows) <= SMALL:
@@ -408,17 +399,7 @@ def first_noise(problem: Problem) -> float:
 
 
 def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
-    """Hold parameters where the evidence has no maximum; add starts where one says little.
-
-    Parameters
-    ----------
-    parameters : Parameters
-        At the start that the user gave.
-    noise : "fit", float or ndarray
-        As the user gave it.
-    problem : Problem
-        What the evidence is of.
-    """
+    """Hold parameters where the evidence has no maximum; add starts where one says little."""
     if not problem.varies().any():
         parameters.hold(NO_SPREAD)
         return
@@ -485,15 +466,6 @@ def with_median(kernel: Kernel, X: Any, weights: np.ndarray | None) -> Kernel:
     """Return the kernel with its length scales at median distances, of each column if it has many.
 
     Length scales that distances do not decide, such as that of a periodic kernel, stay.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Its words resolved.
-    X : canonical collection
-        The rows.
-    weights : ndarray of shape (n,) or None
-        Theirs.
     """
     if isinstance(kernel, Combination):
         inside = zip(kernel._parts, kernel._inside(X), strict=True)

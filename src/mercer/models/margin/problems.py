@@ -266,17 +266,7 @@ def stopped(cause: str, solution: Solution, tol: float, cure: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem of two sides.
-
-    Parameters
-    ----------
-    positive, negative : int
-        Numbers of the classes; −1 for "all others".
-    index : ndarray or None
-        Which points take part; None for all.
-    signs : ndarray
-        +1 or −1 for each of them.
-    """
+    """One problem of two sides."""
 
     positive: int
     negative: int

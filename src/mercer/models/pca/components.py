@@ -98,19 +98,6 @@ def without_rounding(
 
     Rows have the rounding of their mean, a column that of its own; a scatter that was formed has
     eps of its largest eigenvalue besides, and singular values have eps of the largest of them.
-
-    Parameters
-    ----------
-    values : ndarray of shape (k,)
-        Eigenvalues.
-    V : ndarray of shape (D, k)
-        Their vectors.
-    mean : ndarray of shape (D,)
-        The mean of the rows.
-    weight : float
-        The total weight.
-    squared : bool, default=True
-        Whether the scatter, or the Gram matrix, was formed.
     """
     top = float(values.max(initial=0.0))
     own = weight * np.square((8 * EPS * mean)[:, None] * V).sum(axis=0)
@@ -121,21 +108,7 @@ def without_rounding(
 def certificate(
     values: np.ndarray, residual: float, allowed: float, owner: str, way: str
 ) -> Solution:
-    """Return the certificate of components in finite features.
-
-    Parameters
-    ----------
-    values : ndarray of shape (k,)
-        Eigenvalues.
-    residual : float
-        The largest ‖Av − λv‖/λ₁.
-    allowed : float
-        What it may be.
-    owner : str
-        Who asks.
-    way : str
-        How they were found.
-    """
+    """Return the certificate of components in finite features."""
     good = residual <= allowed
     message = (
         f"{owner}: the components have relative residual {residual:.3g}, above {allowed:.1g}. "

@@ -33,13 +33,6 @@ class CentredGram(Operator):
 
     Equal weights w = 1 make it (I − U)K(I − U). A row of weight 2 counts as the row given twice:
     the eigenvalues other than 0 are the same.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n), or Operator
-        The Gram matrix.
-    weights : ndarray of shape (n,) or None
-        Positive; None means equal.
     """
 
     symmetric = psd = True
@@ -72,15 +65,7 @@ class CentredGram(Operator):
 
 
 def centre_in_place(K: Any, centred: CentredGram) -> Operator:
-    """Write D(I − 1pᵀ)K(I − p1ᵀ)D over K, and return it as an operator.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n), or OnDevice
-        The Gram matrix that `centred` is of.
-    centred : CentredGram
-        Its means and weights.
-    """
+    """Write D(I − 1pᵀ)K(I − p1ᵀ)D over K, and return it as an operator."""
     A, means, roots = K, centred.means, None if centred.roots is None else centred.roots[:, 0]
     slab = SLAB
     if isinstance(K, OnDevice):
@@ -114,23 +99,7 @@ FIRST = 16  # components to start with when a share of the variance is asked for
 def by_dense(
     kernel: Kernel, X: Any, w: np.ndarray | None, want: Wanted, drop: bool, owner: str
 ) -> Components:
-    """Return components by LAPACK, or by torch on its device, from the centred matrix.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    X : canonical collection of n points
-        Those of positive weight.
-    w : ndarray of shape (n,) or None
-        Weights, positive.
-    want : Wanted
-        How many.
-    drop : bool
-        Whether to drop components of no variance.
-    owner : str
-        Who asks.
-    """
+    """Return components by LAPACK, or by torch on its device, from the centred matrix."""
     gram = Gram(kernel, X, keep=False)
     n = gram.shape[0]
     k = None if want.count is None or want.count >= n else want.count
@@ -227,15 +196,6 @@ def by_cholesky(
 
     The coordinates F are those of φ(x) in the span of the pivots' features, so the components are
     functions of the pivots alone: with F_P, the pivots' own columns, F(x) = F_P⁻ᵀ k(P, x).
-
-    Parameters
-    ----------
-    kernel, X, w, want, drop, owner
-        As for `by_dense`.
-    rank : int
-        Largest number of pivots.
-    random_state : int, RandomState or None
-        Source of the pivots.
     """
     gram = Gram(kernel, X, keep=False)
     n = gram.shape[0]

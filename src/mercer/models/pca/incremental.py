@@ -31,19 +31,7 @@ from mercer.solvers.linear import signs_of
 
 @dataclass(frozen=True)
 class Count:
-    """How many rows there are, and what they weigh.
-
-    Parameters
-    ----------
-    rows : int
-        Rows of positive weight.
-    weight : float
-        The total weight W.
-    uneven : float
-        Σ w² / W.
-    whole : bool
-        Whether all weights are whole numbers, that is, counts.
-    """
+    """How many rows there are, and what they weigh."""
 
     rows: int = 0
     weight: float = 0.0
@@ -82,15 +70,6 @@ class Moments:
     factorisation: no batch forms S itself, so small variances keep their digits. Batches of any
     size give the same W, μ and S up to rounding (Chan, Golub, LeVeque, Amer. Statist. 37 (1983),
     for the merging of two means).
-
-    Parameters
-    ----------
-    count : Count
-        Rows and weights.
-    mean : ndarray of shape (D,)
-        The mean.
-    R : ndarray of shape (r, D)
-        The factor of the scatter.
     """
 
     def __init__(self, count: Count, mean: np.ndarray, R: np.ndarray):
@@ -126,15 +105,7 @@ class Moments:
         return Moments(self.count, self.mean @ E, np.ascontiguousarray(R))
 
     def add(self, rows: Any, weights: np.ndarray | None) -> Moments:
-        """Return the moments with some rows more.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (m, D)
-            The rows.
-        weights : ndarray of shape (m,) or None
-            Their weights, ≥ 0; None means 1.
-        """
+        """Return the moments with some rows more."""
         w = np.ones(len(rows)) if weights is None else weights
         rows, w = rows[w > 0], w[w > 0]
         if not len(w):
@@ -178,15 +149,7 @@ INDEFINITE = 1e-6  # part of k(x, x) below zero that is no rounding
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal coordinates of the span of φ at some points: F(x) = L⁻¹k(P, x), K(P, P) = LLᵀ.
-
-    Parameters
-    ----------
-    points : collection of r points, or None
-        The points P; None where r = 0.
-    L : ndarray of shape (r, r)
-        Lower triangular.
-    """
+    """Orthonormal coordinates of the span of φ at some points: F(x) = L⁻¹k(P, x), K(P, P) = LLᵀ."""
 
     points: Any
     L: np.ndarray
@@ -248,15 +211,6 @@ class Basis:
         Points are dropped one at a time, the one whose loss ‖T d‖²/‖d‖² is least, TᵀT the second
         moments. d, the direction that no other point has, is a column of L⁻¹; those that stay lose
         their part along it.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Whose points they are.
-        limit : int
-            How many stay.
-        T : ndarray of shape (t, r)
-            A factor of the second moments.
         """
         r = len(self.L)
         D = solve_triangular(self.L, np.eye(r), lower=True, check_finite=False)
@@ -423,15 +377,7 @@ class Stream:
         return Stream(moments, basis, trace, lost)
 
     def components(self, want: Wanted, drop: bool) -> Components:
-        """Return the principal components of all that came.
-
-        Parameters
-        ----------
-        want : Wanted
-            How many.
-        drop : bool
-            Whether to drop components of no variance.
-        """
+        """Return the principal components of all that came."""
         moments = self.moments
         mean, D = moments.mean, len(moments.mean)
         values, V, residual = moments.axes()

@@ -48,15 +48,7 @@ PEERS = {"arpack": "subspace", "randomized": "subspace"}  # scikit-learn's words
 
 
 def wanted(n_components: Any, owner: str) -> Wanted:
-    """Return what `n_components` asks for.
-
-    Parameters
-    ----------
-    n_components : int, float or None
-        As given.
-    owner : str
-        Whose parameter it is.
-    """
+    """Return what `n_components` asks for."""
     value = n_components
     if value is None:
         return Wanted()
@@ -116,23 +108,7 @@ WIDE = 2  # so many times more features than points, or columns, are worth centr
 def decompose(
     model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None, want: Wanted, word: str
 ) -> Components:
-    """Return the components of points of positive weight.
-
-    Parameters
-    ----------
-    model : KernelPCA
-        Its parameters, checked.
-    kernel : Kernel
-        With words resolved.
-    X : canonical collection of n points
-        The points.
-    weights : ndarray of shape (n,) or None
-        Their weights.
-    want : Wanted
-        How many.
-    word : str
-        The solver.
-    """
+    """Return the components of points of positive weight."""
     n = kernel.domain.size(X)
     few = _few(n, want)
     seed = 0 if model.random_state is None else model.random_state

@@ -28,11 +28,6 @@ def radial_part(kernel: Kernel) -> Any:
 
     Neither a nor b, nor noise on the diagonal, changes where Σᵢ γᵢ k(z, xᵢ) is largest. The profile
     of `Laplacian` is of ‖x − y‖₁, and will not do.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
     """
     if isinstance(kernel, Sum):
         rest = [k for k in kernel._kernels() if not isinstance(k, Constant | White)]
@@ -49,17 +44,7 @@ def _positive(kernel: Kernel) -> bool:
 
 
 def plain_rows(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
-    """Return training points as a dense table, or refuse points that are none.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    X : canonical collection
-        Its points.
-    owner : str
-        Who asks.
-    """
+    """Return training points as a dense table, or refuse points that are none."""
     table = isinstance(kernel.domain, Vectors) and (sp.issparse(X) or isinstance(X, np.ndarray))
     if not table or X.ndim != 2:
         raise InvalidInput(
@@ -73,17 +58,7 @@ def plain_rows(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
 
 
 def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
-    """Return "linear", "fixed_point" or "ridge" for what was asked, or refuse it.
-
-    Parameters
-    ----------
-    word : {"auto", "ridge", "fixed_point"}
-        As given.
-    kernel : Kernel
-        The kernel.
-    owner : str
-        Who asks.
-    """
+    """Return "linear", "fixed_point" or "ridge" for what was asked, or refuse it."""
     if not isinstance(word, str) or word not in WORDS:
         raise InvalidInput(f"{owner}: preimage={word!r}; give 'auto', 'ridge' or 'fixed_point'.")
     if word == "fixed_point" and radial_part(kernel) is None:
@@ -105,19 +80,6 @@ def learn_back(
 
     The kernel is the model's own where it takes rows of any length, as in scikit-learn; where its
     scales belong to columns, the RBF at the median distance of the projections.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The model's.
-    Z : ndarray of shape (m, k)
-        Projections.
-    X : ndarray of shape (m, d)
-        Their points.
-    alpha : float
-        The penalty.
-    owner : str
-        Who asks.
     """
     own = _any_length(kernel)
     back = kernel if own else RBF("median").fit_params(Z)
@@ -147,17 +109,6 @@ def fixed_point(
     of Mika et al. (NIPS 11, 1999). Coefficients of both signs can make a step go astray: a step is
     halved until the sum does not fall, and a row that cannot improve stays (Honeine, Richard, IEEE
     Signal Processing Mag. 28 (2011), on why it may).
-
-    Parameters
-    ----------
-    kernel : Radial
-        The kernel, as `radial_part` returns it.
-    points : ndarray of shape (m, d)
-        The points xᵢ.
-    coef : ndarray of shape (q, m)
-        The coefficients γ, a row for each answer.
-    start : ndarray of shape (q, d)
-        Where to begin.
     """
     origin = points.mean(axis=0)  # distances of points far from 0 keep their digits
     points, z = points - origin, start - origin

@@ -33,17 +33,7 @@ THIN = 10  # times more rows than columns, from which on the covariance is worth
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """Finite features of points, made a block of rows at a time.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With finite features.
-    X : canonical collection of n points
-        The points.
-    weights : ndarray of shape (n,) or None
-        Positive weights.
-    """
+    """Finite features of points, made a block of rows at a time."""
 
     kernel: Kernel
     X: Any
@@ -162,15 +152,6 @@ def apart(phi: Any, mean: np.ndarray, w: np.ndarray) -> tuple[Any, np.ndarray]:
 
     Of sparse rows μ is subtracted where more than half of a column, by weight, is not 0. In the
     other columns, those of r, Σ w(φ − μ)² ≥ μ² Σ w / 2: taking r off later costs no digits.
-
-    Parameters
-    ----------
-    phi : ndarray or sparse array of shape (m, D)
-        Rows.
-    mean : ndarray of shape (D,)
-        The mean μ.
-    w : ndarray of shape (m,)
-        Weights.
     """
     if not sp.issparse(phi):
         return phi - mean, np.zeros(len(mean))
@@ -199,17 +180,7 @@ def n_features(kernel: Kernel, X: Any) -> int | None:
 
 
 def features_fit(n: int, D: int, sparse: bool, memory: int) -> bool:
-    """Return whether the smallest of the three matrices fits the memory budget.
-
-    Parameters
-    ----------
-    n, D : int
-        Rows and features.
-    sparse : bool
-        Whether the features are sparse.
-    memory : int
-        The budget.
-    """
+    """Return whether the smallest of the three matrices fits the memory budget."""
     side = min(n, D)
     return 8 * (5 * side * side + (0 if sparse or n >= THIN * D else 3 * n * D)) <= memory
 
@@ -309,25 +280,7 @@ def by_features(
     *,
     few: SubspaceIteration | None = None,
 ) -> Components:
-    """Return components of a kernel with finite features.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With words resolved.
-    X : canonical collection of n points
-        Those of positive weight.
-    w : ndarray of shape (n,) or None
-        Weights, positive.
-    want : Wanted
-        How many.
-    drop : bool
-        Whether to drop components of no variance.
-    owner : str
-        Who asks.
-    few : SubspaceIteration, optional
-        As for `find_axes`.
-    """
+    """Return components of a kernel with finite features."""
     rows = FeatureRows(kernel, X, w)
     n, D = rows.shape
     values, V, mean, total, way, found, _ = find_axes(rows, want.count, owner, few)

@@ -232,13 +232,7 @@ def _nearest(known: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 
 def check_components(model: Any) -> None:
-    """Refuse a state read from a file whose components do not fit one another.
-
-    Parameters
-    ----------
-    model : KernelPCA
-        As read.
-    """
+    """Refuse a state read from a file whose components do not fit one another."""
     held = vars(model)
     names = ("kernel_", "eigenvalues_", "intercept_", "axes_", "component_coef_", "center_coef_")
     missing = [name for name in names if name not in held]

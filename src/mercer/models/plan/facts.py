@@ -85,17 +85,7 @@ class Facts:
 
 
 def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
-    """Return the sizes of checked data, without computing.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, its words resolved.
-    X : canonical collection, RowBlocks or Facts
-        The data; facts are returned as they are.
-    outputs : int, default=1
-        Columns of the target.
-    """
+    """Return the sizes of checked data, without computing."""
     if isinstance(X, Facts):
         return X
     if isinstance(X, RowBlocks):

@@ -206,19 +206,7 @@ SINGLE = 1e-4  # relative residual that products in single precision are asked f
 def fit_by_cg(
     p: LeastSquares, alpha: float, options: SolverOptions, storage: str | None = None
 ) -> RidgeFit:
-    """Return the fit of a dual problem; its certificate is that of a factorisation.
-
-    Parameters
-    ----------
-    p : LeastSquares
-        The problem.
-    alpha : float
-        The penalty.
-    options : SolverOptions
-        Tolerance and limits.
-    storage : str, optional
-        How `RidgeGram` keeps K.
-    """
+    """Return the fit of a dual problem; its certificate is that of a factorisation."""
     return _Refinement(p, alpha, options, storage).run()
 
 

@@ -33,19 +33,7 @@ LEVERAGE = 1e-6
 
 
 class DualSmoother:
-    """The fit with one penalty, from a root R of B⁻¹ = RᵀR.
-
-    Parameters
-    ----------
-    p : LeastSquares
-        The problem.
-    alpha : float
-        The penalty.
-    R : ndarray of shape (n, n)
-        The root.
-    outputs : array of int
-        Columns of the targets that have this penalty.
-    """
+    """The fit with one penalty, from a root R of B⁻¹ = RᵀR."""
 
     def __init__(self, p: LeastSquares, alpha: float, R: np.ndarray, outputs: np.ndarray):
         self.p, self.alpha, self.R, self.outputs = p, alpha, R, outputs
@@ -93,17 +81,7 @@ class DualSmoother:
 
 
 class PrimalSmoother:
-    """The fit with one penalty, from the spectrum of ΦᵀWΦ: H = ZZᵀ.
-
-    Parameters
-    ----------
-    spectrum : PrimalSpectrum
-        The spectrum.
-    alpha : float
-        The penalty.
-    outputs : array of int
-        Columns of the targets that have this penalty.
-    """
+    """The fit with one penalty, from the spectrum of ΦᵀWΦ: H = ZZᵀ."""
 
     def __init__(self, spectrum: PrimalSpectrum, alpha: float, outputs: np.ndarray):
         p = spectrum.problem
@@ -159,15 +137,7 @@ class PrimalSmoother:
 
 
 def smoothers(p: LeastSquares, alpha: Any) -> Iterator[DualSmoother | PrimalSmoother]:
-    """Yield one smoother for each different penalty, from one factorisation.
-
-    Parameters
-    ----------
-    p : LeastSquares
-        The problem.
-    alpha : float or array
-        The penalty, or one for each output.
-    """
+    """Yield one smoother for each different penalty, from one factorisation."""
     alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (p.T.shape[1],))
     different = np.unique(alphas)
     if p.D is None and len(different) == 1:
@@ -233,17 +203,7 @@ def as_groups(groups: Any, n: int, weights: np.ndarray | None, owner: str) -> np
 
 
 def leave_groups_out(p: LeastSquares, alpha: Any, groups: np.ndarray) -> np.ndarray:
-    """Return f₋S(x_S) for every group S of rows, at all n rows, those of weight zero too.
-
-    Parameters
-    ----------
-    p : LeastSquares
-        The problem.
-    alpha : float or array
-        The penalty, or one for each output.
-    groups : array of n ints
-        The group of each row, from `as_groups`.
-    """
+    """Return f₋S(x_S) for every group S of rows, at all n rows, those of weight zero too."""
     active = np.arange(p.n) if p.active is None else p.active
     idle = np.setdiff1d(np.arange(p.n), active)
     out = np.empty((p.n, p.T.shape[1]))

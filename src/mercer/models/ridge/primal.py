@@ -37,15 +37,6 @@ def solve_sparse(
     With weighted means taken off, (ΦᵀWΦ − ωμμᵀ + αI)v = ΦᵀW(T − 1m), ω the sum of the weights.
     The difference loses what digits μμᵀ and ΦᵀWΦ share; corrections by the gradient, which is
     computed from the features themselves, bring them back.
-
-    Parameters
-    ----------
-    p : LeastSquares
-        The problem.
-    phi : sparse array of shape (n, D)
-        The features.
-    alpha : float
-        The penalty.
     """
     D = phi.shape[1]
     require_memory(
@@ -73,19 +64,7 @@ def solve_sparse(
 
 
 def dual_of(p: LeastSquares, v: np.ndarray, phi: Any, b: np.ndarray, alpha: Any) -> np.ndarray:
-    """Return coefficients a with Φᵀa = v: W(y − f)/α, or where α is too small a projection.
-
-    Parameters
-    ----------
-    p : LeastSquares
-        The problem.
-    v, b : ndarray
-        Primal weights and offsets, of each output.
-    phi : array or sparse array of shape (n, D)
-        The features.
-    alpha : float or array
-        The penalty, or one for each output.
-    """
+    """Return coefficients a with Φᵀa = v: W(y − f)/α, or where α is too small a projection."""
     alpha = np.broadcast_to(np.asarray(alpha, dtype=float), (v.shape[1],))
     if (alpha > 0).all():
         a = p.w[:, None] * (p.T - np.asarray(phi @ v) - b) / alpha

@@ -28,35 +28,7 @@ OTHER = 1e-3  # relative residual that no rounding explains
 
 @dataclass(frozen=True, eq=False)
 class RowsAgain:
-    """Rows of positive weight of a fit, and what the fit is there.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    X : collection
-        The points; the square matrix when precomputed.
-    y : ndarray of shape (n,)
-        Class numbers or targets.
-    weights : ndarray of shape (n,)
-        Weights, > 0.
-    losses : list of Loss
-        One for each column of coefficients.
-    alpha : float
-        The penalty.
-    offset : bool
-        Whether there is an offset.
-    coef : ndarray of shape (n,) or (n, c)
-        The coefficients.
-    intercept : float or ndarray of shape (c,)
-        The offsets.
-    f : ndarray of shape (n,) or (n, c)
-        Values of the function, without offsets.
-    classes : int
-        Number of classes, 0 of a regression.
-    gram : Operator or None
-        The Gram matrix of smooth losses.
-    """
+    """Rows of positive weight of a fit, and what the fit is there."""
 
     kernel: Kernel
     X: Any

@@ -33,15 +33,7 @@ STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class DualFeatures:
-    """Points by their features, centred with an offset, which moves the offset and nothing else.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, D)
-        The features less the centre.
-    centre : ndarray of shape (D,)
-        The centre.
-    """
+    """Points by their features, centred with an offset, which moves the offset and nothing else."""
 
     F: np.ndarray
     centre: np.ndarray
@@ -126,25 +118,7 @@ def kinked_point(
     max_iter: int | None,
     max_time: float | None,
 ) -> tuple[KinkedPoint, int, str]:
-    """Return the minimum for slopes from lower to upper beyond a tube, steps, and what ended them.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, D)
-        Features.
-    y : ndarray of shape (n,)
-        Targets.
-    lower, upper : ndarray of shape (n,)
-        Weights times the lowest and highest slope.
-    epsilon : float
-        Half the width of the tube.
-    alpha : float
-        The penalty.
-    offset : bool
-        Whether there is an offset.
-    max_iter, max_time : number or None
-        Limits.
-    """
+    """Return the minimum for slopes from lower to upper beyond a tube, steps, what ended them."""
     deadline = None if max_time is None else time.monotonic() + max_time
     index = None
     if epsilon > 0:  # two kinks a row, at the edges of the tube
@@ -191,13 +165,6 @@ def in_span(F: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return weights without what no row sees, which for a small penalty may be rounding.
 
     The values stay as they are, or else so do the weights.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, D)
-        Features.
-    v : ndarray of shape (D,)
-        Weights.
     """
     n, D = F.shape
     if D > n or D == 0:
@@ -218,19 +185,7 @@ def _units(F: np.ndarray) -> np.ndarray:
 
 
 class Represented:
-    """The coefficients a with Φᵀa = v and, with an offset, Σa = 0.
-
-    Parameters
-    ----------
-    rows : DualFeatures
-        The points, not centred.
-    v : ndarray of shape (D,)
-        The weights.
-    height : float
-        The size of the targets.
-    offset : bool
-        Whether there is an offset.
-    """
+    """The coefficients a with Φᵀa = v and, with an offset, Σa = 0."""
 
     def __init__(self, rows: DualFeatures, v: np.ndarray, height: float, offset: bool):
         centred = rows.centred(offset)
@@ -288,23 +243,7 @@ class Represented:
 def coefficients(
     kernel: Kernel, X: Any, v: np.ndarray, a: np.ndarray, y: np.ndarray, offset: bool
 ) -> np.ndarray:
-    """Return coefficients of the functions with weights v: those given, or the shortest.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With finitely many features.
-    X : collection
-        The points.
-    v : ndarray of shape (D,) or (D, c)
-        Weights of one function or several.
-    a : ndarray of shape (n,) or (n, c)
-        Coefficients that should have these functions.
-    y : ndarray of shape (n,)
-        The targets.
-    offset : bool
-        Whether there is an offset.
-    """
+    """Return coefficients of the functions with weights v: those given, or the shortest."""
     if not len(a) or not fits(len(a), len(v)):
         return a
     rows = DualFeatures(dense_features(kernel, X), np.zeros(len(v)))

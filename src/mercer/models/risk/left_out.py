@@ -93,19 +93,6 @@ def variances_of_coefficients(
 
     With Q of `CoupledFactor` Σ = K/alpha − (K/alpha) Q (K/alpha); offsets without a penalty add
     U(1ᵀQ1)⁺Uᵀ, U = 1 − (K/alpha)Q1.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix.
-    p : ndarray of shape (n, C)
-        Probabilities.
-    w : ndarray of shape (n,)
-        Weights.
-    alpha : float
-        The penalty.
-    offset : bool
-        Whether there are offsets.
     """
     n, C = p.shape
     require_memory(coupled_bytes(n, C), f"loo: {C + 3} matrices of {n} × {n}", "Use folds")
@@ -131,15 +118,7 @@ def variances_of_coefficients(
 def variances_of_features(
     F: np.ndarray, p: np.ndarray, w: np.ndarray, alpha: float, offset: bool
 ) -> np.ndarray:
-    """Return the blocks Σᵢᵢ from one factorisation of a matrix of (C − 1)D rows.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, D)
-        The features, K = FFᵀ.
-    p, w, alpha, offset
-        As for `variances_of_coefficients`.
-    """
+    """Return the blocks Σᵢᵢ from one factorisation of a matrix of (C − 1)D rows."""
     (n, C), m = p.shape, p.shape[1] - 1
     F = F - w @ F / w.sum() if offset else F
     if offset:

@@ -74,17 +74,6 @@ class LabelStream:
     Of the linear kernel the weights are points themselves. Else rows are kept whose features are
     independent, at most as many as there are features: an orthonormal basis of theirs grows with
     new rows, and none is needed once it is full.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With finite features, words resolved.
-    features, classes : int
-        How many there are.
-    offset : bool
-        Whether there is an offset.
-    owner : str
-        The estimator, for messages.
     """
 
     def __init__(self, kernel: Kernel, features: int, classes: int, offset: bool, owner: str):

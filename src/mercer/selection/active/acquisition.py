@@ -47,15 +47,7 @@ from mercer.settings import get_config
 
 
 class WeightCovariance:
-    """The two forms at canonical points, for a fitted ridge model or a risk near its solution.
-
-    Parameters
-    ----------
-    model : Ridge or Risk
-        Fitted, with one penalty.
-    weights : ndarray of shape (n,), optional
-        The weights W; by default those of the fit.
-    """
+    """The two forms at canonical points, for a fitted ridge model or a risk near its solution."""
 
     def __init__(self, model: Any, weights: np.ndarray | None = None):
         alpha = np.unique(np.asarray(model.alpha_, dtype=float))
@@ -155,19 +147,7 @@ ROWS = 512  # candidates taken at a time beside the reference points
 
 
 def expected_improvement(model: Any, candidates: Any, goal: str, best: float | None) -> np.ndarray:
-    """Return E max(best − f(x), 0) at each candidate, s[zΦ(z) + φ(z)] with z = (best − m)/s.
-
-    Parameters
-    ----------
-    model : GaussianProcessRegressor or alike
-        Fitted.
-    candidates : collection of points
-        Where to look.
-    goal : {"min", "max"}
-        What is looked for.
-    best : float or None
-        The value to improve on.
-    """
+    """Return E max(best − f(x), 0) at each candidate, s[zΦ(z) + φ(z)] with z = (best − m)/s."""
     if goal not in ("min", "max"):
         raise InvalidInput(f"active: goal={goal!r}; give 'min' or 'max'.")
     sign = 1.0 if goal == "min" else -1.0
@@ -213,17 +193,7 @@ def _improvement(z: np.ndarray, density: np.ndarray) -> np.ndarray:
 
 
 def integrated_variance(model: Any, candidates: Any, reference: Any) -> np.ndarray:
-    """Return the mean over reference points r of c(r, x)²/(c(x, x) + σ²), at each candidate x.
-
-    Parameters
-    ----------
-    model : GaussianProcessRegressor or alike
-        Fitted.
-    candidates : collection of points
-        Where a label could be had.
-    reference : collection of points or None
-        Where the variance counts; the candidates when None.
-    """
+    """Return the mean over reference points r of c(r, x)²/(c(x, x) + σ²), at each candidate x."""
     require_fit(model)
     reference = candidates if reference is None else reference
     joint = _Process(model) if isinstance(model, ProcessRegressor) else _Other(model)

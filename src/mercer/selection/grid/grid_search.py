@@ -246,17 +246,7 @@ def _not_a_number(y: Any) -> str:
 
 
 def points_of(grid: Any, model: Any, owner: str) -> list[dict[str, Any]]:
-    """Return the points of a grid in scikit-learn's order.
-
-    Parameters
-    ----------
-    grid : dict or sequence of dict
-        Values of parameters, as `sklearn.model_selection.ParameterGrid` takes them.
-    model : estimator
-        Whose parameters they are.
-    owner : str
-        Who asks; messages begin with it.
-    """
+    """Return the points of a grid in scikit-learn's order."""
     try:
         points = list(ParameterGrid(grid))
     except (TypeError, ValueError) as error:
@@ -275,15 +265,7 @@ def points_of(grid: Any, model: Any, owner: str) -> list[dict[str, Any]]:
 
 
 def by_kernel(points: Sequence[Mapping[str, Any]], model: Any) -> list[tuple[Any, list[int]]]:
-    """Return the kernels of the points, and which points have each, in the order they come.
-
-    Parameters
-    ----------
-    points : sequence of dict
-        Parameters, some of which may be ``kernel`` or ``kernel__...``.
-    model : estimator
-        With a kernel.
-    """
+    """Return the kernels of the points, and which points have each, in the order they come."""
     kernels = []
     for point in points:
         mine = {name: clone(value, safe=False) for name, value in point.items() if of_kernel(name)}

@@ -235,15 +235,7 @@ def _is_count(value: Any, n: int) -> bool:
 
 
 def prepared_targets(model: Any, y: Any, weights: Any) -> Any:
-    """Return what `model` makes of targets and weights alone: its data for points that say nothing.
-
-    Parameters
-    ----------
-    model : estimator
-        With ``_prepare``.
-    y, weights : arrays
-        Of the training rows.
-    """
+    """Return what `model` makes of targets and weights alone, for points that say nothing."""
     blank = clone(model).set_params(kernel=Linear())
     return blank._prepare(np.zeros((len(y), 1)), y, weights)
 
@@ -341,19 +333,7 @@ def walk_together(
     tally: Tally,
     late: Callable[[], bool],
 ) -> Iterator[Iterable[np.ndarray]]:
-    """Yield the values of each walk along its own C, solved on several threads where that pays.
-
-    Parameters
-    ----------
-    walks : sequence of MarginWalk
-        On the same rows.
-    Cs : sequence of sequence of float
-        The C of each walk, increasing.
-    tally : Tally
-        Counts problems that did not converge.
-    late : callable
-        Whether no other problem may be begun.
-    """
+    """Yield the values of each walk along its own C, solved on several threads where that pays."""
     threads = min(get_config().threads, len(walks))
     rows = walks[0].rows
     if threads < 2 or not rows.whole or rows.n**2 < WORTH_THREADS:

@@ -278,23 +278,7 @@ RUNS = 50  # blocks of a matrix that are copied one by one
 
 @dataclass(frozen=True, eq=False)
 class RidgeFold:
-    """A fold: training rows of positive weight, their targets and weights, and the test rows.
-
-    Parameters
-    ----------
-    train, test : ndarray of int
-        Positions.
-    T : ndarray of shape (m, t)
-        Targets, in units of `unit`.
-    s : ndarray of shape (m,)
-        Roots of the weights.
-    unit : float
-        What the values are multiplied by in the end.
-    column : bool
-        Whether there is one output only.
-    classes : ndarray or None
-        Of a classifier.
-    """
+    """A fold: training rows of positive weight, their targets and weights, and the test rows."""
 
     train: np.ndarray
     test: np.ndarray
@@ -330,17 +314,6 @@ def ridge_values(
     K: np.ndarray, folds: Sequence[RidgeFold], alphas: np.ndarray, offset: bool
 ) -> list[list[Any]]:
     """Return for each fold and penalty the values at its test rows; None where a fit must say.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix of all rows, in float64.
-    folds : sequence of RidgeFold
-        The folds.
-    alphas : ndarray
-        Penalties > 0.
-    offset : bool
-        Whether an offset is fitted.
 
     Returns
     -------
@@ -454,17 +427,7 @@ def _runs(index: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def primal_values(problem: LeastSquares, features: Any, alphas: np.ndarray) -> list[np.ndarray]:
-    """Return the values at points with finite features, for each penalty, as (points, t).
-
-    Parameters
-    ----------
-    problem : LeastSquares
-        Of the training rows, with fewer features than rows.
-    features : array of shape (points, D)
-        Of the points.
-    alphas : ndarray
-        Penalties > 0.
-    """
+    """Return the values at points with finite features, for each penalty, as (points, t)."""
     A, mu, t = problem._centred_features()
     G, right = A.T @ A, A.T @ t
     level = problem.w @ problem.T / problem.w.sum() if problem.offset else 0.0

@@ -142,15 +142,7 @@ class WarmStarts:
             self._rank = np.array([-_number(s.get("alpha", base.alpha)) for s in settings])
 
     def order(self, left: np.ndarray, by_fold: bool) -> list[tuple[int, int]]:
-        """Return pairs of setting and fold in the order of the fits.
-
-        Parameters
-        ----------
-        left : ndarray of int of shape (fits, 2)
-            The pairs.
-        by_fold : bool
-            Whether all fits of a fold come together.
-        """
+        """Return pairs of setting and fold in the order of the fits."""
 
         def key(pair: tuple[int, int]) -> tuple:
             i, k = pair

@@ -77,19 +77,7 @@ class TuneData:
 
 
 def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: Any) -> TuneData:
-    """Check the data of a model as its fit does, and choose the rows to tune on.
-
-    Parameters
-    ----------
-    model : estimator
-        The model; not changed.
-    X, y, sample_weight : data
-        As for ``fit``.
-    most : int
-        The rows to choose parameters on, at most.
-    rng : RandomState
-        For the choice.
-    """
+    """Check the data of a model as its fit does, and choose the rows to tune on."""
     twin, owner = clone(model), type(model).__name__
     kernel = twin._kernel()
     X = twin._check_X(X, kernel, reset=True)
@@ -262,15 +250,7 @@ class HeldOut(CountedErrors):
 
 
 class LeftOut(CountedErrors):
-    """The error with each row left out in turn, by the ``loo()`` of the model.
-
-    Parameters
-    ----------
-    model : estimator
-        The model.
-    data : TuneData
-        Rows to choose parameters on.
-    """
+    """The error with each row left out in turn, by the ``loo()`` of the model."""
 
     def __init__(self, model: Any, data: TuneData):
         super().__init__()
@@ -442,13 +422,7 @@ def _pinball(y: Any, found: Any, levels: np.ndarray, sample_weight: Any = None) 
 
 
 def warn_of_failures(failures: list[tuple[dict[str, Any], Exception]]) -> None:
-    """Warn of choices of the user with which no fit succeeded.
-
-    Parameters
-    ----------
-    failures : list of tuple
-        The choice, and the exception.
-    """
+    """Warn of choices of the user with which no fit succeeded."""
     if not failures:
         return
     choice, error = failures[0]

@@ -306,15 +306,7 @@ def evidence_gradient(problem: LeastSquares, alpha: float) -> tuple[float, np.nd
 
 
 def evidence_path(problem: LeastSquares, alphas: np.ndarray) -> np.ndarray:
-    """Return −log p(T) for each penalty, from one eigenvalue decomposition of the Gram matrix.
-
-    Parameters
-    ----------
-    problem : LeastSquares
-        As for `evidence_gradient`.
-    alphas : ndarray
-        Penalties > 0.
-    """
+    """Return −log p(T) for each penalty, from one eigenvalue decomposition of the Gram matrix."""
     K = problem._scaled_gram(matrices=5)
     spectrum = DualSpectrum(DenseEigen().solve(Eigen(K)).unwrap(), K, problem)
     m, out = len(problem.T) - int(problem.offset), np.empty(len(alphas))

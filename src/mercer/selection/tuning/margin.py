@@ -72,15 +72,6 @@ class FoldSearch(Compass):
     """The search for a kernel and C: its data and folds, the range of C, and what was tried.
 
     Every kernel is walked along C, each C from the solutions of the one before.
-
-    Parameters
-    ----------
-    model : SVC or SVR
-        The model; not changed.
-    X, y, sample_weight : data
-        As for ``fit``.
-    options : TuneOptions
-        The checked options of `tune`.
     """
 
     nothing_left = "no kernel parameter was to be tuned, C from one path"

@@ -27,17 +27,7 @@ BETTER = 1e-9  # part by which an error must be less
 
 
 class Target:
-    """Features to be regressed, by their kernel matrix, centred and times √wᵢwⱼ.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Their kernel matrix; it is overwritten.
-    weights : ndarray of shape (n,)
-        Weights of the rows.
-    counted : bool
-        Whether weights count copies of a row.
-    """
+    """Features to be regressed, by their kernel matrix, centred and times √wᵢwⱼ."""
 
     def __init__(self, K: np.ndarray, weights: np.ndarray, counted: bool):
         self.weights, self.root = weights, weights**0.5
@@ -74,13 +64,6 @@ class Regression:
     A row of weight w is like w rows: with D = diag(w), residuals are F − K_Z D (K_Z D + λI)⁻¹ F,
     and those times √w are R√D F, R = U diag(λ/(Λ + λ)) Uᵀ − vvᵀ, with the eigenvalues Λ and vectors
     U of √D K_Z √D after centring and v = √w/|√w|, the direction of the mean.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        K_Z; it is overwritten.
-    target : Target
-        Whose weights are used.
     """
 
     def __init__(self, K: np.ndarray, target: Target):
@@ -110,17 +93,7 @@ class Regression:
 def best_ridge(
     error: Callable[[float], float], largest: float, ridge: float | None
 ) -> tuple[float, float]:
-    """Return the λ of least error on a grid, the largest of equals, and that error.
-
-    Parameters
-    ----------
-    error : callable
-        λ ↦ leave-one-out error.
-    largest : float
-        Largest eigenvalue, the unit of λ.
-    ridge : float or None
-        The only λ to look at.
-    """
+    """Return the λ of least error on a grid, the largest of equals, and that error."""
     ridges = largest * np.geomspace(MOST, LEAST, STEPS) if ridge is None else np.array([ridge])
     errors = np.full(len(ridges), np.inf)
 
@@ -256,15 +229,7 @@ def _aligned(fit: Fit, target: Target, Z: np.ndarray, ridge: float | None) -> Fi
 
 
 def standardised(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return columns of mean 0 and variance 1, constant ones 0.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, d)
-        The points.
-    weights : ndarray of shape (n,)
-        Their weights.
-    """
+    """Return columns of mean 0 and variance 1, constant ones 0."""
     size = np.abs(Z).max(0)
     Z = Z / np.where(size > 0.0, size, 1.0)
     Z = Z - np.average(Z, axis=0, weights=weights)
@@ -287,17 +252,7 @@ LAW = 2000  # rows of the law that stand for all of them
 
 
 class FeatureTarget:
-    """Features to be regressed, centred and times √w; as `Target`, without their matrix.
-
-    Parameters
-    ----------
-    factor : Factor
-        The features.
-    weights : ndarray of shape (n,)
-        Weights of the rows.
-    counted : bool
-        Whether weights count copies of a row.
-    """
+    """Features to be regressed, centred and times √w; as `Target`, without their matrix."""
 
     def __init__(self, factor: Factor, weights: np.ndarray, counted: bool):
         self.factor, self.weights, self.root = factor, weights, weights**0.5
@@ -313,13 +268,6 @@ class FeatureRegression:
 
     With √DΦ = U√Λ Vᵀ after centring, residuals times √w are F − U diag(Λ/(Λ + λ)) UᵀF: what Φ does
     not hold is left in them whole.
-
-    Parameters
-    ----------
-    factor : Factor
-        Φ.
-    target : FeatureTarget
-        Whose weights are used.
     """
 
     def __init__(self, factor: Factor, target: FeatureTarget):

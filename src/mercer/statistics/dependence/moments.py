@@ -49,15 +49,7 @@ class Moments:
 
 
 def permutation_moments(a: dict[str, float], b: dict[str, float], n: int) -> Moments:
-    """Return the moments of Σᵢⱼ Aᵢⱼ L[pᵢ, pⱼ] over all permutations of n rows.
-
-    Parameters
-    ----------
-    a, b : dict
-        The `invariants` of A and of L.
-    n : int
-        Number of rows.
-    """
+    """Return the moments of Σᵢⱼ Aᵢⱼ L[pᵢ, pⱼ] over all permutations of n rows."""
     mean = a["T"] * b["T"] / (n - 1) if n > 1 else 0.0
     found = []
     for power, names in ((2, ("T2", "S2")), (3, ("T3", "S3", "R", "B", "U"))):
@@ -70,11 +62,6 @@ def invariants(A: np.ndarray) -> dict[str, float]:
     """Return the trace of a centred symmetric matrix, and sums over A − tr(A) H/(n−1).
 
     A is overwritten by that matrix. About 2n³ operations, for tr A³.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-        Symmetric, rows that sum to 0.
     """
     n = len(A)
     trace = float(np.trace(A))

@@ -110,21 +110,7 @@ def hsic(
 
 
 def ways(pair: Pair, unbiased: bool, rank: Any, rng: np.random.Generator, owner: str) -> Any:
-    """Return how a pair is measured and shuffled: by factors of a given rank, or exactly.
-
-    Parameters
-    ----------
-    pair : Pair
-        The variables.
-    unbiased : bool
-        Which estimator.
-    rank : int or None
-        Number of features.
-    rng : Generator
-        Source of their pivots.
-    owner : str
-        Whose arguments they are.
-    """
+    """Return how a pair is measured and shuffled: by factors of a given rank, or exactly."""
     if rank is None:
         return shuffles(pair, unbiased)
     w = np.ones(pair.n) if pair.weights is None else pair.weights
@@ -411,17 +397,7 @@ def _moments(pair: Pair, unbiased: bool, owner: str) -> tuple[float, float, str,
 
 
 def design_words(given: Pair, seen: Observations, blocks: Any, strata: Any) -> list[str]:
-    """Say what was shuffled.
-
-    Parameters
-    ----------
-    given : Pair
-        As the user gave it.
-    seen : Observations
-        What was made of it.
-    blocks, strata : object
-        As the user gave them.
-    """
+    """Say what was shuffled."""
     what = "blocks of rows" if blocks is not None else "rows"
     where = " within strata" if strata is not None else ""
     return [f"permutations of {what}{where}", *_weight_words(given, seen)]

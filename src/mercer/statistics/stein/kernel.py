@@ -74,15 +74,7 @@ class SteinKernel(Kernel):
 
 
 class ScoredStein(SteinKernel):
-    """The same kernel of rows (x, s(x)), so that some of the points keep their scores.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        As for `SteinKernel`, without words.
-    score : None
-        There is none to be taken.
-    """
+    """The same kernel of rows (x, s(x)), so that some of the points keep their scores."""
 
     def __init__(self, kernel: Kernel, score: Any = None):
         super().__init__(kernel, score)
@@ -245,15 +237,7 @@ def _matern_curvature(s: np.ndarray, nu: float) -> np.ndarray:
 
 
 def refuse_rough(kernel: Any, owner: str) -> None:
-    """Refuse a kernel whose second derivatives are not known, or do not exist.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    owner : str
-        Whose argument it is.
-    """
+    """Refuse a kernel whose second derivatives are not known, or do not exist."""
     cure = "; use RBF, RationalQuadratic, Matern(nu=2.5), or sums and products of these."
     kind = type(kernel)
     if issubclass(kind, Sum | Product):

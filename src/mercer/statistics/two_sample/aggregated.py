@@ -83,15 +83,6 @@ class SharedForms(_Forms):
     With u = +t on X and −t on Y, t the weights, and K without its diagonal, Σ_XX = (c + 2g + f)/4,
     Σ_YY = (c − 2g + f)/4 and Σ_XY = (c − f)/4, where f = uᵀKu, g = uᵀKt and c = tᵀKt. One product
     for each kernel, in which terms of both signs keep rounding small.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        The kernels.
-    points : Labelled
-        The samples.
-    estimator : {"unbiased", "biased"}
-        Which estimator.
     """
 
     def __init__(self, sources: Sequence[Source], points: Labelled, estimator: str):
@@ -144,17 +135,7 @@ class SharedForms(_Forms):
 
 
 class DeviceShared(SharedForms):
-    """The same on a device.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        The kernels, of points on the device.
-    points : Labelled
-        The samples, whose place the device is.
-    estimator : {"unbiased", "biased"}
-        Which estimator.
-    """
+    """The same on a device."""
 
     def __init__(self, sources: Sequence[Source], points: Labelled, estimator: str):
         super().__init__(sources, points, estimator)
@@ -175,17 +156,7 @@ class DeviceShared(SharedForms):
 
 
 class SignedForms(_Forms):
-    """MMD² of each kernel when pairs (xᵢ, yᵢ) change places by signs: rᵀHr over i ≠ j.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        The kernels.
-    n : int
-        Number of pairs.
-    estimator : {"unbiased", "biased"}
-        Which estimator.
-    """
+    """MMD² of each kernel when pairs (xᵢ, yᵢ) change places by signs: rᵀHr over i ≠ j."""
 
     def __init__(self, sources: Sequence[Source], n: int, estimator: str):
         super().__init__(sources, n, 2 * n, estimator)
@@ -206,19 +177,7 @@ class SignedForms(_Forms):
 
 
 class DeviceSigned(SignedForms):
-    """The same on a device.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        The kernels, of points on the device.
-    n : int
-        Number of pairs.
-    estimator : {"unbiased", "biased"}
-        Which estimator.
-    place : Place
-        The device.
-    """
+    """The same on a device."""
 
     def __init__(self, sources: Sequence[Source], n: int, estimator: str, place: Place):
         super().__init__(sources, n, estimator)
@@ -233,21 +192,7 @@ class DeviceSigned(SignedForms):
 
 
 class RankedForms:
-    """MMD² of each kernel from a factor of its matrix, K ≈ FᵀF.
-
-    Parameters
-    ----------
-    samples : list of Labelled
-        The samples as each kernel takes them.
-    rank : int
-        Rank of each factor.
-    estimator : {"unbiased", "biased"}
-        Which estimator.
-    rng : Generator
-        Source of the pivots.
-    owner : str
-        Whose arguments they are.
-    """
+    """MMD² of each kernel from a factor of its matrix, K ≈ FᵀF."""
 
     slack = 1e-9
 

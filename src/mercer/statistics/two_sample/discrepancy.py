@@ -134,17 +134,6 @@ class Discrepancy:
     v is the smaller sample, whose sums have less to lose in these differences. The unbiased
     estimator is (Σ_XX − (o/n) Σ vᵢkᵢᵢ)/(n² − o), with n = Σvᵢ and o what points have of themselves:
     n for counts, and Σvᵢ² for other weights. It does not change when the kernel is centred.
-
-    Parameters
-    ----------
-    points : Labelled
-        The samples.
-    estimator : {"unbiased", "biased"}
-        Which estimator.
-    owner : str
-        Whose arguments they are.
-    rank, rng, keep :
-        See `choose_forms`.
     """
 
     def __init__(
@@ -174,15 +163,7 @@ class Discrepancy:
         )
 
     def values(self, V: Any, squares: bool = False) -> np.ndarray:
-        """Return the statistic of each label vector; rounding around zero is zero.
-
-        Parameters
-        ----------
-        V : ndarray or tensor of shape (N, b)
-            Label vectors.
-        squares : bool
-            Whether to find the squares of the forms, too.
-        """
+        """Return the statistic of each label vector; rounding around zero is zero."""
         V = self.forms.bring(V)
         first = self.forms(V, squares)
         t, sums, d, o = self.points.weights, self.forms.sums, self.forms.diagonal, self.points.own
@@ -199,25 +180,13 @@ class Discrepancy:
         return np.where(np.abs(value) <= self.forms.resolution, 0.0, value)
 
     def observed(self, squares: bool = False) -> float:
-        """Return the statistic of the data.
-
-        Parameters
-        ----------
-        squares : bool
-            Whether to find the squares of the forms, too.
-        """
+        """Return the statistic of the data."""
         v = np.where(self.points.labels == self.label, self.points.weights, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             return float(self.values(v[:, None], squares)[0])
 
     def checked(self, value: float) -> float:
-        """Return the statistic of the data, unless it overflows or is lost to rounding.
-
-        Parameters
-        ----------
-        value : float
-            The statistic.
-        """
+        """Return the statistic of the data, unless it overflows or is lost to rounding."""
         check_finite(value, self.owner)
         if value == 0.0:
             if not len(self.forms.sums):
@@ -226,13 +195,7 @@ class Discrepancy:
         return value
 
     def evaluate(self, draws: np.ndarray) -> np.ndarray:
-        """Return the statistic of each draw.
-
-        Parameters
-        ----------
-        draws : ndarray of shape (b, …)
-            Labels.
-        """
+        """Return the statistic of each draw."""
         return self.values(self.points.vectors(draws, self.label))
 
     def approximation_error(self) -> float:
@@ -261,15 +224,7 @@ class Discrepancy:
 
 
 class PairedBound(Bound):
-    """Tiles of H = Kxx + Kyy − Kxy − Kyx, cut from tiles of the pooled matrix.
-
-    Parameters
-    ----------
-    inner : Bound
-        The kernel on the pooled points, X first.
-    n : int
-        Size of each sample.
-    """
+    """Tiles of H = Kxx + Kyy − Kxy − Kyx, cut from tiles of the pooled matrix."""
 
     def __init__(self, inner: Any, n: int):
         super().__init__(inner.kernel, inner.collections[0])
@@ -305,15 +260,6 @@ class Wild:
 
     The sums over i ≠ j of Kxx + Kyy + Kxy + Kyx do not change, and those of H become sᵀHs, so both
     estimators are affine in sᵀHs, an n × n form: a quarter of the work of label vectors.
-
-    Parameters
-    ----------
-    statistic : Discrepancy
-        The statistic of the samples.
-    blocks : int, array or None
-        Pairs that share a sign.
-    owner : str
-        Whose arguments they are.
     """
 
     def __init__(self, statistic: Discrepancy, blocks: Any, owner: str):
@@ -335,13 +281,7 @@ class Wild:
             self.bound = PairedBound(self.forms.bound, n)
 
     def evaluate(self, draws: Any) -> np.ndarray:
-        """Return the statistic of each row of signs.
-
-        Parameters
-        ----------
-        draws : ndarray or tensor of shape (b, n)
-            Signs.
-        """
+        """Return the statistic of each row of signs."""
         if isinstance(self.forms, FeatureForms):
             G = np.asarray(draws) @ self.F.T
             q = (G * G).sum(1)

@@ -130,15 +130,7 @@ class TiledForms(Forms):
             self.bound = Precomputed()._bind(K)
 
     def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
-        """Return vᵀKv for each column of V; the first call also finds Kt.
-
-        Parameters
-        ----------
-        V : ndarray of shape (N, b)
-            Label vectors.
-        squares : bool
-            Whether to find the squares, too.
-        """
+        """Return vᵀKv for each column of V; the first call also finds Kt."""
         t = self.weights if squares or not len(self.sums) else None
         shift = self.diagonal / 2 if squares else None
         stored = 8 * len(V) ** 2 if isinstance(self.bound.kernel, Precomputed) else 0
@@ -150,17 +142,7 @@ class TiledForms(Forms):
 
 
 class FeatureForms(Forms):
-    """vᵀKv = |Fv|² for points that are a few features.
-
-    Parameters
-    ----------
-    F : ndarray of shape (r, N)
-        The features, a column for each point.
-    weights : ndarray of shape (N,)
-        t, for the row sums Kt.
-    place : Place or None
-        Where products are taken.
-    """
+    """vᵀKv = |Fv|² for points that are a few features."""
 
     def __init__(self, F: np.ndarray, weights: np.ndarray, place: Place | None = None):
         self.F, self.place = F, place
@@ -170,15 +152,7 @@ class FeatureForms(Forms):
             self.sums = F.T @ (F @ weights)
 
     def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
-        """Return |Fv|² for each column of V.
-
-        Parameters
-        ----------
-        V : ndarray of shape (N, b)
-            Label vectors.
-        squares : bool
-            Whether to find the squares, too.
-        """
+        """Return |Fv|² for each column of V."""
         if squares:  # multiplied out
             F, t, d = self.F / self.unit**0.5, self.weights, self.diagonal / self.unit
             whole = float((((F * t) @ F.T) ** 2).sum())
@@ -194,25 +168,7 @@ class FeatureForms(Forms):
 
 
 class LowRankForms(FeatureForms):
-    """vᵀKv ≈ |Fv|² with FᵀF ≈ K from randomly pivoted Cholesky; K − FᵀF has a known diagonal.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    Z : canonical collection
-        The points.
-    weights : ndarray of shape (N,)
-        t, for the row sums Kt.
-    rank : int
-        Most pivots.
-    rng : Generator
-        Source of the pivots.
-    owner : str
-        Whose argument the rank is.
-    place : Place or None
-        Where products with the factor are taken.
-    """
+    """vᵀKv ≈ |Fv|² with FᵀF ≈ K from randomly pivoted Cholesky; K − FᵀF has a known diagonal."""
 
     def __init__(
         self,

@@ -348,17 +348,7 @@ def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kerne
 
 
 def submatrix(kernel: Kernel, Z: Any, index: np.ndarray) -> Any:
-    """Return some of the points; of a precomputed kernel their own Gram matrix.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    Z : canonical collection
-        All points.
-    index : ndarray of integers
-        Which.
-    """
+    """Return some of the points; of a precomputed kernel their own Gram matrix."""
     if isinstance(kernel.domain, GramRows):
         return Z[np.ix_(index, index)]
     return kernel.domain.take(Z, index)

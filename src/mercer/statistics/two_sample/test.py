@@ -35,15 +35,6 @@ def label_moments(
     half of a squared distance: adding terms of i or of j alone changes neither estimator. Mantel
     (Cancer Research 27, 1967) gives the moments of such a sum in terms of S = Σ aᵢⱼ, Q = Σ aᵢⱼ² and
     R = Σᵢ (Σⱼ aᵢⱼ − S/N)², and of those of b.
-
-    Parameters
-    ----------
-    size : tuple of float
-        Sizes of the samples.
-    estimator : {"unbiased", "biased"}
-        Which estimator.
-    sums : tuple of float
-        S, Q and R of all points.
     """
     n, m = size
     N = n + m
@@ -73,11 +64,6 @@ def gamma_pvalue(statistic: Discrepancy) -> tuple[float, float, dict[str, float]
 
     The biased MMD² is positive; its law has two moments, hence a shape. A statistic with other
     moments is brought to that shape by its own mean and deviation (a Pearson law of type III).
-
-    Parameters
-    ----------
-    statistic : Discrepancy
-        The statistic of the samples.
     """
     points, forms = statistic.points, statistic.forms
     if not points.unit and points.counts is None:
@@ -114,15 +100,6 @@ def cross_normal(
     With the witness f of one half of both samples, (mean f(X) − mean f(Y))/s over the other half,
     s² = var f(X)/n + var f(Y)/m, is standard normal in the limit when the distributions are equal:
     given f it is a sum of independent terms.
-
-    Parameters
-    ----------
-    points : Labelled
-        The samples.
-    rng : Generator
-        Draws the halves.
-    owner : str
-        Whose arguments they are.
     """
     index = [rng.permutation(np.flatnonzero(points.labels == label)) for label in (0, 1)]
     for name, part in zip("XY", index, strict=True):
@@ -375,15 +352,7 @@ def compare_samples(
 
 
 def largest_batch(points: Labelled, n_permutations: int) -> int:
-    """Return how many draws at a time a quarter of the memory budget holds.
-
-    Parameters
-    ----------
-    points : Labelled
-        The samples.
-    n_permutations : int
-        Draws wanted.
-    """
+    """Return how many draws at a time a quarter of the memory budget holds."""
     copies = len(points) if points.counts is None else int(points.counts.sum())
     copies = len(points.sizes) * len(points) if points.crowded else copies
     row = 4 * copies + (len(points) if points.unit else 8 * len(points))

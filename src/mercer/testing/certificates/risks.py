@@ -36,13 +36,6 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
     median if there is an offset. Of losses with kinks the largest violation of the dual's
     conditions, relative to the largest target, or where weights v of features were found
     ‖v − Φᵀa‖/‖\\|Φ\\|ᵀ\\|a\\|‖ if that is larger. The largest over one-against-the-rest problems.
-
-    Parameters
-    ----------
-    model : estimator
-        KernelERM, KernelLogisticRegression or KernelHuberRegressor, fitted to what follows.
-    X, y : training data
-        As given to ``fit``; the Gram matrix when precomputed.
     """
     at, K, W = _parts(model, X)
     a = _columns(model)[at]
@@ -77,15 +70,7 @@ def _size(model: Any, targets: np.ndarray, W: np.ndarray, G: np.ndarray) -> np.n
 
 
 def risk_objective(model: Any, X: Any) -> float:
-    """Return the objective of a fitted model, summed over one-against-the-rest problems.
-
-    Parameters
-    ----------
-    model : estimator
-        KernelERM, KernelLogisticRegression or KernelHuberRegressor.
-    X : training data
-        As given to ``fit``; the Gram matrix when precomputed.
-    """
+    """Return the objective of a fitted model, summed over one-against-the-rest problems."""
     at, K, W = _parts(model, X)
     a = _columns(model)[at]
     targets, softmax = _targets(model, at)
@@ -101,17 +86,7 @@ def risk_objective(model: Any, X: Any) -> float:
 
 
 def feature_values(model: Any, at: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the values Φv of some rows, and how far v is from Φᵀa relative to |Φ|ᵀ|a|.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted model with ``coef_``.
-    at : ndarray of int
-        The rows.
-    a : ndarray of shape (rows, problems)
-        Their coefficients.
-    """
+    """Return the values Φv of some rows, and how far v is from Φᵀa relative to |Φ|ᵀ|a|."""
     phi, v = _features(model, at)
     values = phi @ v
     if model.fit_intercept_:

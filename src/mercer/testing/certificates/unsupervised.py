@@ -82,15 +82,6 @@ def certify_components(model: Any, X: Any, y: Any) -> float:
     """Return the largest ‖A u − λ u‖/λ₁, A = √W(I − U)K(I − U)√W written out.
 
     What a low-rank approximation may leave out of A is subtracted: its trace bounds its norm.
-
-    Parameters
-    ----------
-    model : KernelPCA
-        Fitted.
-    X : collection
-        The training points, or their Gram matrix.
-    y : ignored
-        There are no targets.
     """
     points: Any = X if isinstance(X, tuple | list) else np.asarray(X, dtype=float)
     n = len(points)
@@ -112,17 +103,6 @@ def certify_axes(model: Any, X: Any, y: Any = None, weights: Any = None) -> floa
     """Return the largest ‖S v − σ² v‖/σ₁² over the components, S = Σ w(x − μ)(x − μ)ᵀ written out.
 
     Besides, how far the components are from orthonormal, and their shares from σ²/tr S.
-
-    Parameters
-    ----------
-    model : PCA
-        Fitted.
-    X : array of shape (n, d)
-        The training rows.
-    y : ignored
-        There are no targets.
-    weights : array of shape (n,), optional
-        Their weights.
     """
     points = np.asarray(X, dtype=float)
     w = np.ones(len(points)) if weights is None else np.asarray(weights, dtype=float)
@@ -206,17 +186,6 @@ def dp_means_violation(squares: Any, labels: Any, penalty: float, weights: Any =
     farther than `penalty` from its own mean where a cluster around it would lower the objective;
     in squares of distances.
 
-    Parameters
-    ----------
-    squares : array of shape (n, n)
-        Squared distances between the points.
-    labels : array of shape (n,)
-        Their clusters.
-    penalty : float
-        The cost of a cluster.
-    weights : array of shape (n,), optional
-        Weights of the points.
-
     Examples
     --------
     >>> from mercer.testing.certificates.unsupervised import dp_means_violation
@@ -243,17 +212,7 @@ def dp_means_violation(squares: Any, labels: Any, penalty: float, weights: Any =
 
 
 def certify_dp_means(model: Any, X: Any, y: Any) -> float:
-    """Return the violation of the conditions of DP-means, relative to the largest square.
-
-    Parameters
-    ----------
-    model : DPMeans
-        Fitted without weights.
-    X : training points
-        What it was fitted on.
-    y : ignored
-        There is no target.
-    """
+    """Return the violation of the conditions of DP-means, relative to the largest square."""
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
     if model.kernel is None:
         Z = X - X.mean(axis=0)
@@ -268,17 +227,7 @@ def certify_dp_means(model: Any, X: Any, y: Any) -> float:
 
 
 def certify_embedding(model: Any, X: Any, y: Any) -> float:
-    """Return the largest residual ‖Sz − λz‖/‖z‖ of an embedding, S written out.
-
-    Parameters
-    ----------
-    model : SpectralClustering
-        Fitted, with weights or without.
-    X : training points
-        What it was fitted on.
-    y : ignored
-        There is no target.
-    """
+    """Return the largest residual ‖Sz − λz‖/‖z‖ of an embedding, S written out."""
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
     A = np.array(model.kernel_(X), dtype=float)
     w = np.ones(len(A)) if model.sample_weight_ is None else model.sample_weight_

@@ -67,17 +67,6 @@ def tilted(link: Link, t: Any, mean: Any, variance: Any, power: Any = 1.0) -> Ti
     The probit link to the power 1 has a closed form (Rasmussen & Williams 3.82–3.87); the rest is
     integrated by the trapezoidal rule, with errors below 1e-11 for variances from 0 to 1e8.
 
-    Parameters
-    ----------
-    link : Logit or Probit
-        The likelihood.
-    t : array-like of shape (n,)
-        Labels −1 and 1.
-    mean, variance : array-like of shape (n,)
-        Of the normal density; variances ≥ 0.
-    power : float or array-like of shape (n,), default=1.0
-        Exponents of the likelihood, in (0, 1].
-
     Examples
     --------
     >>> from mercer.models.gp.classes.sites import Probit
@@ -104,11 +93,6 @@ class Mixing:
 
     The combination of earlier steps whose residuals cancel best, in a weighted least-squares sense,
     is taken away from the plain step (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
-
-    Parameters
-    ----------
-    memory : int, default=8
-        Differences to keep.
     """
 
     def __init__(self, memory: int = 8):
@@ -122,15 +106,6 @@ class Mixing:
 
     def propose(self, x: np.ndarray, step: np.ndarray, scale: np.ndarray, damp: float = 1.0):
         """Return the next x.
-
-        Parameters
-        ----------
-        x, step : ndarray of shape (p,)
-            The point and g(x) − x.
-        scale : ndarray of shape (p,)
-            Units: step·scale is measured.
-        damp : float, default=1.0
-            Part of the plain step that is taken.
 
         Returns
         -------

@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 
 class OneVsRestApproximation(Approximation):
-    """One two-class approximation a class; evidences add, since the kernel is the same.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix.
-    parts : list of Approximation
-        Those of the classes.
-    """
+    """One two-class approximation a class; evidences add, since the kernel is the same."""
 
     def __init__(self, K: np.ndarray, parts: list[Approximation]):
         super().__init__(
@@ -138,11 +130,6 @@ class Scheme:
 
         A factor a class, one more of Laplace's softmax, whose classes depend on one another, and
         what the method works in.
-
-        Parameters
-        ----------
-        n_classes : int
-            How many classes there are.
         """
         factors = 1 if self.kind == "binary" else n_classes + self.coupled
         return 1 + factors + EXTRA[self.method]
@@ -263,15 +250,7 @@ class Inference:
         self._start: Any = None
 
     def part(self, kernel: Kernel, rows: np.ndarray) -> Inference:
-        """Return the same for some of the rows.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Says what the rows are.
-        rows : ndarray of int
-            Their positions.
-        """
+        """Return the same for some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         X = take_rows(kernel, self.X, rows)
         out = Inference(X, self.codes[rows], self.n_classes, weights, self.scheme, self.owner)
@@ -279,13 +258,7 @@ class Inference:
         return out
 
     def posterior(self, kernel: Kernel) -> Approximation:
-        """Return the approximate posterior; it is that of the last call only that stays valid.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The prior covariance of each latent function.
-        """
+        """Return the approximate posterior; it is that of the last call only that stays valid."""
         return self._infer(kernel, self._bound(kernel))
 
     def value_and_gradient(self, kernel: Kernel, tol: float = TIGHT) -> tuple[float, np.ndarray]:
@@ -307,13 +280,7 @@ class Inference:
         return found.log_evidence, np.asarray(pick(self.X).to_numpy(gradient))
 
     def gram(self, kernel: Kernel) -> np.ndarray:
-        """Return the Gram matrix, in the array that evaluations share.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Whose.
-        """
+        """Return the Gram matrix, in the array that evaluations share."""
         return self._gram(kernel, self._bound(kernel))
 
     def release(self) -> None:

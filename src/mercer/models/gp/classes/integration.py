@@ -65,13 +65,6 @@ def binary_probability(mean: Any, var: Any, link: Any = "logit") -> np.ndarray:
     the mean −(m + v), by which small probabilities keep their digits. p(t = −1) is the same
     function at −mean.
 
-    Parameters
-    ----------
-    mean, var : arrays of one shape
-        Latent means and variances ≥ 0.
-    link : {"logit", "probit"} or Link
-        The link.
-
     Returns
     -------
     ndarray
@@ -110,13 +103,6 @@ def softmax_probability(mean: Any, cov: Any) -> np.ndarray:
     Without covariance the error is 2e-7. It is below 2e-5 for three classes and 1e-4 for four, and
     grows to 1e-3 for ten classes whose latent values spread over tens of units. The answer does
     not depend on the order of the classes, and each row sums to 1.
-
-    Parameters
-    ----------
-    mean : array of shape (m, C)
-        Latent means.
-    cov : array of shape (m, C, C)
-        Their covariances.
 
     Returns
     -------
@@ -212,15 +198,7 @@ class LatentCovariance:
         return sum(factor.buffer.nbytes for factor in self._factors)
 
     def at(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
-        """Return variances (m,) of one latent function, covariances (m, C, C) of several.
-
-        Parameters
-        ----------
-        Kx : ndarray of shape (n, m)
-            Kernel values of the rows with new points.
-        diag : ndarray of shape (m,)
-            k(x, x) of the new points.
-        """
+        """Return variances (m,) of one latent function, covariances (m, C, C) of several."""
         if self._coupled is not None:
             return self._coupled.covariance(Kx, diag)
         if self._single:

@@ -150,15 +150,6 @@ def distance(K: np.ndarray, problem: Problem, mode: Mode, factor: Any) -> float:
     That is ‖(I + KW)⁻¹(f − K∇log p)‖/‖f‖. The residual f − K∇log p itself is as large as rounding
     of f times ‖KW‖, however near the mode. Where labels contradict one another the mode is 0, and
     f rounding: values are not taken as smaller than 0.01 on average, in the units of the link.
-
-    Parameters
-    ----------
-    K, problem
-        As for `find_mode`.
-    mode : Mode
-        Where Newton's method ended.
-    factor : object
-        That of the problem there.
     """
     F = mode.coef - problem.gradient(mode.f)
     step = times(K, factor.apply(times(K, F)) - F)
@@ -205,15 +196,7 @@ def unconverged(mode: Mode, residual: float) -> str:
 
 
 class LaplaceApproximation(SiteApproximation):
-    """The Gaussian at the mode; made by `laplace`.
-
-    Parameters
-    ----------
-    K, root, factor, **facts
-        As of `SiteApproximation`, with root = W^½.
-    slope : ndarray of shape (n,)
-        ∂ log W/∂f at the mode.
-    """
+    """The Gaussian at the mode; made by `laplace`."""
 
     def __init__(
         self, K: np.ndarray, root: np.ndarray, factor: SiteFactor, slope: np.ndarray, **facts: Any
@@ -366,17 +349,7 @@ def laplace(
 
 
 class SoftmaxFactor:
-    """E_c of each class and the Cholesky factor M of their sum.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix; read only.
-    sites : ndarray of shape (n, C)
-        s = wπ, probabilities times weights.
-    buffer : list of C + 1 arrays of shape (n, n), Fortran order, optional
-        Where they go.
-    """
+    """E_c of each class and the Cholesky factor M of their sum."""
 
     def __init__(self, K: np.ndarray, sites: np.ndarray, buffer: list | None = None):
         n, C = sites.shape
@@ -427,15 +400,7 @@ class SoftmaxFactor:
 
 
 class SoftmaxApproximation(Approximation):
-    """The Gaussian at the mode; made by `laplace_softmax`.
-
-    Parameters
-    ----------
-    K, **facts
-        As of `Approximation`.
-    factor : SoftmaxFactor
-        At the mode.
-    """
+    """The Gaussian at the mode; made by `laplace_softmax`."""
 
     def __init__(self, K: np.ndarray, factor: SoftmaxFactor, **facts: Any):
         super().__init__(K, **facts)

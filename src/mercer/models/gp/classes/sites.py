@@ -115,19 +115,7 @@ class Approximation(ABC):
 
 
 class SiteApproximation(Approximation):
-    """A posterior N(mean, (K⁻¹ + S)⁻¹) with a diagonal S ≥ 0: Laplace, EP and variational alike.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix.
-    root : ndarray of shape (n,)
-        S^½, square roots of the site precisions.
-    factor : SiteFactor, optional
-        Of K and `root`, where it is at hand.
-    **facts : dict
-        As of `Approximation`.
-    """
+    """A posterior N(mean, (K⁻¹ + S)⁻¹) with a diagonal S ≥ 0: Laplace, EP and variational alike."""
 
     def __init__(
         self, K: np.ndarray, root: np.ndarray, factor: SiteFactor | None = None, **facts: Any
@@ -157,15 +145,6 @@ class SiteFactor:
 
     B has eigenvalues ≥ 1 whatever K, so that its factor exists where K is semidefinite, and S may
     hold zeros.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix, C-contiguous; read only.
-    root : ndarray of shape (n,)
-        S^½.
-    buffer : ndarray of shape (n, n), Fortran order, optional
-        Where the factor goes; `square_buffer` makes one.
 
     Raises
     ------
@@ -230,15 +209,7 @@ class SiteFactor:
 
 
 class Warm:
-    """What one call leaves to the next: a mode to start from, and memory to work in.
-
-    Parameters
-    ----------
-    mean : ndarray
-        The latent mean.
-    factor : SiteFactor or SoftmaxFactor, optional
-        The factor whose memory may be taken over.
-    """
+    """What one call leaves to the next: a mode to start from, and memory to work in."""
 
     def __init__(self, mean: np.ndarray, factor: Any = None):
         self.mean = mean

@@ -31,19 +31,6 @@ def add_starts(
 
     To such a kernel all rows are alike, or each like no other, or its values are so small that all
     probabilities are the same.
-
-    Parameters
-    ----------
-    parameters : Parameters
-        What is to be tuned.
-    kernel : Kernel
-        As given, its words resolved.
-    X : canonical collection
-        The rows.
-    codes : ndarray of shape (n,)
-        Class numbers.
-    weights : ndarray of shape (n,) or None
-        Theirs.
     """
     other = kernel
     rows: Any = SimpleNamespace(kernel=kernel, X=X, Y=codes[:, None].astype(float))
@@ -65,15 +52,6 @@ def doubt(theta: np.ndarray, parameters: Parameters, K: np.ndarray) -> str:
 
     Where a function separates the classes its evidence grows with the amplitude, since the mode
     moves away while the curvature there vanishes: probabilities are then too near the middle.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (p,)
-        The parameters found.
-    parameters : Parameters
-        What they are.
-    K : ndarray of shape (n, n)
-        The Gram matrix there.
     """
     at_end = [
         name.rpartition("__")[2] == "value" and high - value < EDGE

@@ -97,17 +97,6 @@ class Bound:
 
     KL = ½(coefᵀ mean + tr B⁻¹ − n + log |B|) with B = I + Λ^½KΛ^½: K is never inverted. A class
     costs 2n³/3 flops, in an array of its own.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix; not changed.
-    likelihood : callable
-        The expected log-likelihood with its derivatives.
-    classes : int
-        The number C of Gaussians.
-    buffers : list of C arrays of shape (n, n), Fortran order, optional
-        Memory to work in.
     """
 
     def __init__(
@@ -289,15 +278,7 @@ _PATIENCE = 3  # steps near the end that may not improve the residual
 
 
 class WarmSites:
-    """What one call leaves to the next: sites to start from, and memory to work in.
-
-    Parameters
-    ----------
-    nu, lam : ndarray of shape (n, C)
-        ν and Λ.
-    factors : list of C SiteFactors
-        Whose memory may be taken over.
-    """
+    """What one call leaves to the next: sites to start from, and memory to work in."""
 
     def __init__(self, nu: np.ndarray, lam: np.ndarray, factors: list[SiteFactor]):
         self.nu, self.lam = nu, lam
@@ -314,17 +295,7 @@ class WarmSites:
 
 
 class Ascent:
-    """Where an ascent ended.
-
-    Parameters
-    ----------
-    bound : Bound
-        What was maximised.
-    point : SitePoint
-        The last point.
-    bounds : list of float
-        The bound at the start and after each step.
-    """
+    """Where an ascent ended."""
 
     def __init__(self, bound: Bound, point: SitePoint, bounds: list[float]):
         self.point, self.bounds = point, bounds

@@ -120,21 +120,6 @@ def check_noise(
     """Return "fit", a variance, one variance for each of n rows, or for each of t outputs.
 
     The last has the shape (1, t).
-
-    Parameters
-    ----------
-    noise : object
-        As the user gave it.
-    n : int
-        Number of rows, those of weight 0 included.
-    tuned : bool
-        Whether parameters are searched for; "fit" asks for it.
-    owner : str
-        Whose noise it is, for messages.
-    t : int, default=1
-        Number of outputs.
-    word : str or None
-        The word that is legal too, for messages.
     """
     noise = _host(noise)
     legal = f"give {'a' if word is None else word + ', a'} variance ≥ 0, or {n} of them"
@@ -157,15 +142,7 @@ def check_noise(
 
 
 def prior_noise(noise: Any, owner: str) -> float:
-    """Return the variance of the noise of a process that was not fitted: 0 unless it is a number.
-
-    Parameters
-    ----------
-    noise : object
-        As the user gave it.
-    owner : str
-        Whose noise it is, for messages.
-    """
+    """Return the variance of the noise of a process before its fit: 0 unless it is a number."""
     noise = _host(noise)
     given = check_noise(noise, np.size(noise), True, owner)
     return given if isinstance(given, float) else 0.0

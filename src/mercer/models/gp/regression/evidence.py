@@ -135,11 +135,6 @@ class Evidence:
     def value_and_gradient(self, kernel: Kernel, noise: Any) -> tuple[float, np.ndarray, float]:
         """Return the log evidence and its gradient; one factorisation and one inverse.
 
-        Parameters
-        ----------
-        kernel, noise
-            As for `value`.
-
         Returns
         -------
         value : float
@@ -189,13 +184,6 @@ class Evidence:
         self, kernel: Kernel, noise: Any, known: CholeskyFactor | None = None
     ) -> GaussianFit:
         """Return the posterior, certified; its factor is the caller's own.
-
-        Parameters
-        ----------
-        kernel, noise
-            As for `value`.
-        known : CholeskyFactor, optional
-            The factor of C, where there is one already.
 
         Returns
         -------
@@ -315,21 +303,7 @@ class Evidence:
 def explain(
     error: NotPositiveDefinite, kernel: str, trace: float, n: int, unit: float
 ) -> NotPositiveDefinite:
-    """Return the error of a factorisation with the words of a process: noise, in units of y².
-
-    Parameters
-    ----------
-    error : NotPositiveDefinite
-        Of a factorisation of C.
-    kernel : str
-        The name of the kernel.
-    trace : float
-        The sum of k(x, x) over the rows.
-    n : int
-        How many rows there are.
-    unit : float
-        What a variance of 1 is to the user.
-    """
+    """Return the error of a factorisation with the words of a process: noise, in units of y²."""
     low = error.smallest_eigenvalue
     if low is None:
         return error

@@ -32,21 +32,7 @@ DEVICE_ROWS = 4096  # the same on a device, which wants few large steps
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The posterior of f and its second moments at new points, checked and canonical.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The prior covariance.
-    points : canonical collection
-        The n rows.
-    fit : GaussianFit
-        What was found at them.
-    basis : Basis or None
-        The explicit part of the mean.
-    owner : str
-        Whose posterior it is, for messages.
-    """
+    """The posterior of f and its second moments at new points, checked and canonical."""
 
     kernel: Kernel
     points: Any
@@ -221,15 +207,7 @@ SLOPE_ROWS = (
 
 
 def variance_slopes(posterior: Posterior, X: Any) -> np.ndarray:
-    """Return ∇ of the variance of f at m new points, canonical and matched; shape (m, d).
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Of f, in units of the targets z.
-    X : canonical collection of m points
-        Where.
-    """
+    """Return ∇ of the variance of f at m new points, canonical and matched; shape (m, d)."""
     kernel, fit, basis = posterior.kernel, posterior.fit, posterior.basis
     m = kernel.domain.size(X)
     step = min(SLOPE_ROWS, row_blocks(m, 32 * fit.factor.n)[0].stop)

@@ -128,15 +128,6 @@ def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
     """Refuse a kernel that only its user vouches for, and whose matrix of some rows is indefinite.
 
     Few inducing points may see nothing of it; see the head of the file.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    X : canonical collection
-        The rows.
-    seed : int
-        For the choice of rows.
     """
     if not unproven(kernel):
         return
@@ -158,13 +149,6 @@ def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
 
 def corner_factor(K: np.ndarray, kernel: str) -> CholeskyFactor:
     """Return the Cholesky factor of K_uu, which is destroyed.
-
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        The kernel matrix of the inducing points.
-    kernel : str
-        Its name, for messages.
 
     Raises
     ------
@@ -199,31 +183,13 @@ def is_single(K: np.ndarray) -> bool:
 
 
 def conditioned(lower: np.ndarray, norm: float, single: bool) -> tuple[float, float]:
-    """Return 1/cond(K_uu), and the relative error that rounding leaves in q.
-
-    Parameters
-    ----------
-    lower : ndarray of shape (m, m)
-        The Cholesky factor of K_uu.
-    norm : float
-        The 1-norm of K_uu.
-    single : bool
-        Whether kernel values have the digits of float32.
-    """
+    """Return 1/cond(K_uu), and the relative error that rounding leaves in q."""
     rcond = float(dpocon(lower, norm, uplo="L")[0])
     return rcond, (SINGLE if single else EPS) / max(rcond, EPS)
 
 
 def check_trace(first: Any, trace: float) -> None:
-    """Refuse tr P(K − Q) below 0 by more than rounding; ``trace`` is tr PK.
-
-    Parameters
-    ----------
-    first : Pass
-        What one pass over the rows found.
-    trace : float
-        tr PK.
-    """
+    """Refuse tr P(K − Q) below 0 by more than rounding; ``trace`` is tr PK."""
     slack = trace - float(np.trace(first.S))
     if slack < -(CHECKED_PART + first.rounding) * trace - CHECKED_PART * len(first.diagonal):
         raise NotPositiveDefinite(
