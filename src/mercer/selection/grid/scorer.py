@@ -20,7 +20,6 @@ from mercer.domains import GramRows, Table, Vectors, is_torch
 from mercer.errors import InvalidInput, MercerError
 from mercer.estimator import (
     KernelEstimator,
-    MarginData,
     accuracy,
     asks_centers,
     check_weights,
@@ -30,7 +29,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
-from mercer.models.margin import Tally, is_margin
+from mercer.models.margin import Tally, gram_rows, is_margin
 from mercer.models.neighbors import NeighborsBase
 from mercer.models.risk import Risk
 from mercer.operators import Gram
@@ -371,10 +370,9 @@ class FoldScorer:
     def rows(self, model: Any, kernel: Kernel) -> Rows:
         """Return the rows of the Gram matrix of all points, for machines that use some of them."""
         if self._rows is None or self._rows[0] != kernel:
-            self._rows, n = None, self.n
+            self._rows = None
             X = self.points(model, kernel)
-            data = MarginData(kernel, X, np.zeros(n), np.ones(n), None, None, n)
-            self._rows = kernel, model._rows(data, often=True)
+            self._rows = kernel, gram_rows(kernel, X, type(model).__name__, often=True)
         return self._rows[1]
 
     def sliced(
