@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Matern, White
 from mercer.engines import tiles
+from mercer.engines.device import human
 from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 
@@ -264,7 +265,7 @@ def test_bits_do_not_change_from_call_to_call(rng):
     ],
 )
 def test_bytes_in_words(size, words):
-    assert tiles.human(size) == words
+    assert human(size) == words
 
 
 def test_a_tile_that_is_not_finite_is_named():

@@ -185,7 +185,7 @@ def test_models_learn_from_series_and_are_saved(tmp_path):
 
 @pytest.mark.parametrize("triangular", [3, 12, 60])
 def test_long_pairs_with_a_band_come_in_several_calls(monkeypatch, triangular):
-    from mercer.jit import alignment as loop
+    from mercer import jit
     from mercer.kernels.strings import alignment
 
     X = GlobalAlignment.domain.check(walks([40, 50, 41]))
@@ -193,13 +193,13 @@ def test_long_pairs_with_a_band_come_in_several_calls(monkeypatch, triangular):
     expected = [[k._computed(X, *pair(i, X, j), sloped=True) for i in range(3)] for j in range(3)]
     monkeypatch.setattr(alignment, "LONG", 160)
     rows = []
-    advance = loop.global_advance
+    advance = jit.global_advance
 
     def counted(x, y, first, stop, *rest):
         rows.append((stop - first) * min(2 * triangular - 1, len(y)))
         advance(x, y, first, stop, *rest)
 
-    monkeypatch.setattr(loop, "global_advance", counted)
+    monkeypatch.setattr(jit, "global_advance", counted)
     for i in range(3):
         for j in range(3):
             for got, want in zip(

@@ -35,7 +35,9 @@ _PATH = re.compile(r"(?<![\w/])/(?:[^\s/'\"`,;:()<>]+/)+[^\s'\"`,;:()<>]*")
 _CLASS = re.compile(r"<(class|function|enum) '?mercer(?:\.\w+)*\.(\w+)")
 _DOTTED = re.compile(r"\bmercer(?:\.[A-Za-z_]\w*){2,}")
 _HEX = r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]"
-_HASH = re.compile(rf"\b(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|{_HEX}{{8,}})\b")
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_HASH = re.compile(rf"(?<![\w.])(?!\d+e[-+])(?:{_UUID}|{_HEX}{{8,}})\b")  # but no 12345678e-09
+_SET = re.compile(r"\{'[^{}:]*'\}")
 _NUMBER = re.compile(
     r"(?<![A-Za-z_\d.])(?:(?<![\w)\]])[-+−])?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
     r"|(?<![A-Za-z_\d.])(?:(?<![\w)\]])[-+−])?\b(?:nan|inf)\b"
@@ -55,13 +57,14 @@ def normal(text):
     "<class 'mercer.~.RBF'> at ADDR, shape (#, …), float64"
     """
     text = _PATH.sub("PATH", text)
+    text = _SET.sub(lambda m: "{" + ", ".join(sorted(m[0][1:-1].split(", "))) + "}", text)
     text = _CLASS.sub(r"<\1 'mercer.~.\2", text)
     text = _DOTTED.sub(_public_or_short, text)
     text = re.sub(r"\b0x[0-9a-fA-F]+", "ADDR", text)
     text = _HASH.sub("HASH", text)
     text = _NUMBER.sub("#", text)
     text = re.sub(r"#(?:\.\d+)+", "#", text)  # versions and addresses of machines
-    text = _RUN.sub("#, …", text)
+    text = re.sub(r"\[\s+#", "[#", _RUN.sub("#, …", text))  # arrays make room for signs
     text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 

@@ -260,7 +260,8 @@ def drawn_by_the_device(monkeypatch):
             return design
         return DeviceDraws(design, place)
 
-    for module in ("two_sample", "aggregated", "k_sample", "independence"):
+    places = ("two_sample.test", "two_sample.aggregated", "two_sample.k_sample", "dependence.test")
+    for module in places:
         monkeypatch.setattr(f"mercer.statistics.{module}.drawn_there", everywhere)
 
 

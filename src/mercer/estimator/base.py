@@ -167,10 +167,11 @@ class TakesKernel:
             )
         frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
+        matrix = isinstance(domain, GramRows)
         mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
         plain = (
             rows_of_numbers
-            or isinstance(domain, GramRows)
+            or matrix
             or (
                 isinstance(domain, Tables | Objects)
                 and not (frame or mixed)
@@ -193,7 +194,7 @@ class TakesKernel:
                 raise ValueError("X holds what is no row of numbers")
             if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
                 X = np.reshape(np.asarray(X), (-1, 1))
-            sparse: Any = False if isinstance(domain, GramRows) else "csr"
+            sparse: Any = False if matrix else "csr"
             check: Any = validate_data
             if frame and rows_of_numbers:
                 if not isinstance(X, Table):
@@ -229,7 +230,7 @@ class TakesKernel:
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
-        if reset and isinstance(domain, GramRows) and is_single(given):
+        if reset and matrix and is_single(given):
             return domain.without_noise(X)
         return X
 

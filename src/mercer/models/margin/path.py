@@ -13,13 +13,7 @@ from sklearn.base import clone
 from mercer.checks import check_grid
 from mercer.errors import InvalidInput
 from mercer.estimator import MarginData
-from mercer.models.margin.folds import (
-    Tally,
-    fold_machines,
-    splits,
-    values_at,
-    with_time_left,
-)
+from mercer.models.margin.folds import Tally, fold_machines, splits, values_at, with_time_left
 from mercer.models.margin.problems import Machine, Task, gram_rows, spread, votes
 from mercer.solvers import Rows
 

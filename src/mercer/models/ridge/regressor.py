@@ -20,12 +20,7 @@ from mercer.estimator import (
 from mercer.kernels import Kernel
 from mercer.models.ridge.base import Ridge
 from mercer.models.ridge.exact import LeastSquares
-from mercer.models.ridge.left_out import (
-    as_groups,
-    check_coverage,
-    jackknife_plus,
-    smoothers,
-)
+from mercer.models.ridge.left_out import as_groups, check_coverage, jackknife_plus, smoothers
 from mercer.settings import get_config
 
 CACHED = 0.25  # of the memory budget, up to which a factorisation is kept for the next call

@@ -15,10 +15,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
 
 from mercer.errors import InvalidInput, MercerError
-from mercer.estimator import (
-    KernelEstimator,
-    refuse_unread,
-)
+from mercer.estimator import KernelEstimator, refuse_unread
 from mercer.selection.grid.paths import grouped, of_kernel, plain_fit
 from mercer.selection.grid.scorer import FoldScorer
 

@@ -15,13 +15,7 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.engines import single_threaded_blas
 from mercer.errors import MercerError, NotPositiveDefinite
-from mercer.estimator import (
-    MarginData,
-    asks_centers,
-    choose_class,
-    take_rows,
-    unproven,
-)
+from mercer.estimator import MarginData, asks_centers, choose_class, take_rows, unproven
 from mercer.kernels import Kernel, Linear
 from mercer.models import (
     SVC,

@@ -22,9 +22,7 @@ from mercer.models.gp.base import (
 )
 from mercer.models.gp.parameters import Parameters, as_names
 from mercer.models.gp.regression.data import Basis, Targets, check_noise, new_noise, prior_noise
-from mercer.models.gp.regression.posterior import (
-    draw,
-)
+from mercer.models.gp.regression.posterior import draw
 from mercer.models.gp.regression.problem import Problem
 from mercer.models.gp.search import first_noise, place
 from mercer.solvers import check_index

@@ -12,17 +12,9 @@ from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.engines.device import computing_on, follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import (
-    KernelEstimator,
-    check_same_points,
-    take_rows,
-)
+from mercer.estimator import KernelEstimator, check_same_points, take_rows
 from mercer.models.gp.base import search_rng
-from mercer.models.gp.regression.data import (
-    Basis,
-    Targets,
-    new_noise,
-)
+from mercer.models.gp.regression.data import Basis, Targets, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit
 from mercer.models.gp.regression.left_out import leave_out
 from mercer.models.gp.regression.posterior import (
