@@ -20,7 +20,7 @@ from mercer.domains.blocks.parquet import (
 )
 from mercer.domains.blocks.parts import (
     ArrayReader as ArrayReader,
-    Part as Part,
+    BlockPart as BlockPart,
     Weighing as Weighing,
 )
 from mercer.domains.blocks.rows import RowBlocks as RowBlocks

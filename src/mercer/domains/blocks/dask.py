@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.blocks.block import BlockPlace, as_points
-from mercer.domains.blocks.parts import Part, PartSource, join_points, joined_rows, take_points
+from mercer.domains.blocks.parts import BlockPart, PartSource, join_points, joined_rows, take_points
 from mercer.errors import InvalidInput
 
 
@@ -94,7 +94,7 @@ class DaskSource(PartSource):
                 lazy = [None if isinstance(v, np.ndarray) else v for v in both]
                 reader = DaskPart(together(pieces[i], *lazy), *here)
                 place = BlockPlace("the dask data", starts[i], names)
-                parts.append(Part(reader, starts[i], size, place))
+                parts.append(BlockPart(reader, starts[i], size, place))
         super().__init__(parts, "from dask")
         width = len(names) if names is not None else int(X.shape[1])
         #: What the first block would say: columns, names, whether there are targets and weights.

@@ -9,14 +9,14 @@ import numpy as np
 
 from mercer.domains.blocks.block import BlockPlace, block_rows
 from mercer.domains.blocks.files import FileMark, list_files
-from mercer.domains.blocks.parts import Part
+from mercer.domains.blocks.parts import BlockPart
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
 
 def npy_parts(
     X_path: Any, y_path: Any, weight_path: Any, wanted_rows: int | None
-) -> tuple[list[Part], int]:
+) -> tuple[list[BlockPart], int]:
     """Return readers of the blocks of `.npy` files, and how many files hold the points.
 
     Parameters
@@ -42,7 +42,7 @@ def npy_parts(
 
     step = block_rows(wanted_rows, 8 * (first.shape[1] + 2), get_config().memory)
     parts = [
-        Part(NpyReader(X.between(a, b), some(y, a, b), some(w, a, b), a, b), a, b - a, place)
+        BlockPart(NpyReader(X.between(a, b), some(y, a, b), some(w, a, b), a, b), a, b - a, place)
         for a, b, place in X.cuts(step)
     ]
     return parts, len(X.files)

@@ -50,7 +50,7 @@ class ArrayReader:
         return ArrayReader, (*self(), 0, self.stop - self.start)
 
 
-def array_parts(X: Any, y: Any, weight: Any, wanted_rows: int | None) -> list[Part]:
+def array_parts(X: Any, y: Any, weight: Any, wanted_rows: int | None) -> list[BlockPart]:
     """Return readers of the blocks of collections in memory, or of what gives rows by slices.
 
     Parameters
@@ -73,7 +73,8 @@ def array_parts(X: Any, y: Any, weight: Any, wanted_rows: int | None) -> list[Pa
     names = X.names if getattr(X, "named", False) else None
     cuts = [(a, min(a + step, n)) for a in range(0, n, step)]
     return [
-        Part(ArrayReader(X, y, weight, a, b), a, b - a, BlockPlace("X", a, names)) for a, b in cuts
+        BlockPart(ArrayReader(X, y, weight, a, b), a, b - a, BlockPlace("X", a, names))
+        for a, b in cuts
     ]
 
 
@@ -131,7 +132,7 @@ class BlockView:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class BlockPart:
     """A reader of one block: call it, in any process, and it returns the `Block`, checked.
 
     Parameters
@@ -295,7 +296,7 @@ class RowSource(ABC):
 class PartSource(RowSource):
     """Blocks that are read independently of one another."""
 
-    def __init__(self, parts: Sequence[Part], what: str, folders: tuple[str, ...] = ()):
+    def __init__(self, parts: Sequence[BlockPart], what: str, folders: tuple[str, ...] = ()):
         super().__init__(what, sum(part.rows for part in parts))
         if not self.rows:
             raise InvalidInput(f"RowBlocks: no rows {what}; give at least one.")

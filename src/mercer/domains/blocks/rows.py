@@ -16,8 +16,8 @@ from mercer.domains.blocks.block import Block, BlockPlace, checksum, column_name
 from mercer.domains.blocks.files import files_in_words, folders_of
 from mercer.domains.blocks.parts import (
     Arrivals,
+    BlockPart,
     BlockView,
-    Part,
     PartSource,
     RowSource,
     StreamSource,
@@ -362,7 +362,7 @@ class RowBlocks(ChoiceMixin):
         rows = ParquetRows(path, target, columns, weight, drop)
         parts, start = [], 0
         for size, place, reader in rows.readers(block_rows):
-            parts.append(Part(reader, start, size, place))
+            parts.append(BlockPart(reader, start, size, place))
             start += size
         what = f"from {files_in_words(path, len(rows.files), 'Parquet')}"
         return cls(PartSource(parts, what, folders_of(path)))
@@ -465,7 +465,7 @@ class RowBlocks(ChoiceMixin):
             blocks.close()  # type: ignore[attr-defined]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[BlockPart]:
         """Readers of the blocks, each picklable and independent, for workers of a cluster.
 
         ``part()`` returns the `Block`, checked; ``part.rows`` and ``part.start`` say which rows.

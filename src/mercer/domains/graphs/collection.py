@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.graphs.read import (
-    GraphArrays,
+    Part,
     is_networkx,
     part_of_edges,
     part_of_matrix,
@@ -82,7 +82,7 @@ class GraphCollection(Packed):
             getattr(self, name).flags.writeable = False
 
     @classmethod
-    def pack(cls, parts: Sequence[GraphArrays], name: str) -> Self:
+    def pack(cls, parts: Sequence[Part], name: str) -> Self:
         """Pack graphs that were read; ``name`` is that of the list in messages."""
         labelled = _all_or_none(parts, name, "labels", lambda p: p.n)
         edge_labelled = _all_or_none(parts, name, "edge_labels", lambda p: len(p.indices))
@@ -183,7 +183,7 @@ class GraphCollection(Packed):
         edges = slice(rows[0], rows[-1])
         attributes = self.attributes[a:b, : widths_of(self.attributes[a:b]).max(initial=0)]
         return Graph._of(
-            GraphArrays(
+            Part(
                 int(b - a), np.diff(rows), self.indices[edges] - a, self.weights[edges],
                 labels=self.node_labels[a:b] if self.labelled else None,
                 edge_labels=self.edge_labels[edges] if self.edge_labelled else None,
@@ -225,7 +225,7 @@ def _stacked(vectors: Sequence[np.ndarray]) -> np.ndarray:
     return out
 
 
-def _all_or_none(parts: Sequence[GraphArrays], name: str, field: str, size: Any) -> bool:
+def _all_or_none(parts: Sequence[Part], name: str, field: str, size: Any) -> bool:
     """Return whether graphs have labels; all of those that need any, or none."""
     has = [getattr(p, field) is not None for p in parts if size(p)]
     if not any(has):
@@ -240,7 +240,7 @@ def _all_or_none(parts: Sequence[GraphArrays], name: str, field: str, size: Any)
     return True
 
 
-def _one_way(parts: Sequence[GraphArrays], name: str) -> None:
+def _one_way(parts: Sequence[Part], name: str) -> None:
     """Refuse directed beside undirected graphs."""
     ways: dict[bool, int] = {}
     for i, part in enumerate(parts):
@@ -344,7 +344,7 @@ class Graphs(Domain):
 
 
 # ------------------------------------------------------------------------------------ reading
-def _read(item: Any, where: str, codes: LabelCodes) -> GraphArrays:
+def _read(item: Any, where: str, codes: LabelCodes) -> Part:
     """Read one graph of a list."""
     if is_networkx(item):
         return part_of_networkx(item, where, codes)
@@ -362,7 +362,7 @@ def _read(item: Any, where: str, codes: LabelCodes) -> GraphArrays:
     raise InvalidInput(f"{where} is a {type(item).__name__}; every point must be {FORMS}.")
 
 
-def _read_array(item: np.ndarray, where: str) -> GraphArrays:
+def _read_array(item: np.ndarray, where: str) -> Part:
     """Read a square adjacency, or edges, and refuse what may be either."""
     rows, columns = item.shape
     kinds = {2: "iu", 3: "iuf"}.get(columns, "")

@@ -20,7 +20,7 @@ NODE_BYTES = 24  # for a node: degrees, rows and a copy
 MOST = 2**53  # numbers of nodes that floats tell apart
 
 
-class GraphArrays(NamedTuple):
+class Part(NamedTuple):
     """One graph as rows of neighbours; None stands for weights of one, no labels, no attributes."""
 
     n: int
@@ -69,7 +69,7 @@ def attribute_rows(rows: Any, where: str, names: Sequence[Any]) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------------------- matrices
-def part_of_matrix(A: Any, where: str, directed: bool = False) -> GraphArrays:
+def part_of_matrix(A: Any, where: str, directed: bool = False) -> Part:
     """Read a square matrix, dense or sparse: entry (i, j) is the weight of i → j, 0 is no edge."""
     if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
         raise InvalidInput(
@@ -94,7 +94,7 @@ def part_of_matrix(A: Any, where: str, directed: bool = False) -> GraphArrays:
         )
     if not directed:
         A = _symmetric(A, where)
-    return GraphArrays(A.shape[0], np.diff(A.indptr), A.indices, A.data, directed=directed)
+    return Part(A.shape[0], np.diff(A.indptr), A.indices, A.data, directed=directed)
 
 
 def _symmetric(A: sp.csr_array, where: str) -> sp.csr_array:
@@ -123,7 +123,7 @@ def part_of_edges(
     weights: Any = None,
     edge_labels: Any = None,
     directed: bool = False,
-) -> GraphArrays:
+) -> Part:
     """Read rows (u, v) or (u, v, weight) of node numbers; parallel edges add their weights."""
     u, v, weights = _columns(edges, weights, where)
     top = int(max(u.max(), v.max())) + 1 if len(u) else 0
@@ -212,7 +212,7 @@ def _merged(
     n: int,
     directed: bool,
     where: str,
-) -> GraphArrays:
+) -> Part:
     """Put undirected edges into both rows, and parallel ones together."""
     labels = None if codes is None else np.array(codes, dtype=np.uint64)
     if not directed:
@@ -244,7 +244,7 @@ def _merged(
             )
         labels = labels[first]
     rows, columns = np.divmod(keys[first], max(n, 1))
-    return GraphArrays(
+    return Part(
         n, np.bincount(rows, minlength=n), columns, sums, edge_labels=labels, directed=directed
     )
 
@@ -263,7 +263,7 @@ def part_of_networkx(
     attributes: Any = None,
     weight: Any = "weight",
     edge_label: Any = "label",
-) -> GraphArrays:
+) -> Part:
     """Read a Graph, DiGraph, MultiGraph or MultiDiGraph; parallel edges add their weights."""
     around = dict(G.adjacency())
     names = list(around)
@@ -290,9 +290,7 @@ def part_of_networkx(
     )
     degrees = list(map(len, rows))
     directed = G.is_directed()
-    return GraphArrays(
-        len(names), degrees, indices, weights, node_codes, edge_codes, vectors, directed
-    )
+    return Part(len(names), degrees, indices, weights, node_codes, edge_codes, vectors, directed)
 
 
 def _edge_data(

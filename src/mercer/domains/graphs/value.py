@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.graphs.read import (
-    GraphArrays,
+    Part,
     attribute_rows,
     is_networkx,
     part_of_edges,
@@ -210,20 +210,18 @@ class Graph:
             raise ModelFileError("a graph of it has malformed names of nodes")
         degrees = np.diff(indptr)
         return cls._of(
-            GraphArrays(
-                n, degrees, indices, weights, node_labels, edge_labels, attributes, directed
-            ),
+            Part(n, degrees, indices, weights, node_labels, edge_labels, attributes, directed),
             nodes,
         )
 
     @classmethod
-    def _of(cls, part: GraphArrays, nodes: Any = None) -> Self:
+    def _of(cls, part: Part, nodes: Any = None) -> Self:
         """Return the graph that was read into a part."""
         graph = cls.__new__(cls)
         graph._set(part, nodes)
         return graph
 
-    def _set(self, part: GraphArrays, nodes: Any) -> None:
+    def _set(self, part: Part, nodes: Any) -> None:
         """Store a part, its rows in order, once and for all."""
         n = part.n
         indptr = np.zeros(n + 1, dtype=np.int64)
@@ -289,9 +287,9 @@ class Graph:
         shape = (self.n_nodes, self.n_nodes)
         return sp.csr_array((self.weights.copy(), self.indices, self.indptr), shape=shape)
 
-    def _part(self) -> GraphArrays:
+    def _part(self) -> Part:
         degrees = np.diff(self.indptr)
-        return GraphArrays(
+        return Part(
             self.n_nodes, degrees, self.indices, self.weights, self.node_labels,
             self.edge_labels, self.attributes, self.directed,
         )  # fmt: skip

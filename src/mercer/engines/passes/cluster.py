@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import RowBlocks
-from mercer.domains.blocks import ArrayReader, Block, DaskPart, DaskSource, Part, checksum
+from mercer.domains.blocks import ArrayReader, Block, BlockPart, DaskPart, DaskSource, checksum
 from mercer.engines.passes.base import RowPass, Step, row_pass
 from mercer.engines.threads import Progress, keep_pages
 from mercer.errors import ClusterError, InvalidInput
@@ -284,7 +284,7 @@ class _Given:
 
 def _block(sealed: Sealed, data: Any) -> tuple[Block, dict[int, int]]:
     """Return a block, and under its first row the checksum of what was read for it."""
-    part: Part = sealed.value
+    part: BlockPart = sealed.value
     reader: Any = part.reader
     if data is not None:
         reader = _Given(reader.beside(data))
@@ -379,7 +379,7 @@ def each_block(rows: RowBlocks, work: Callable[[Block], Any]) -> list[Any]:
     return [answer for answer, _ in found]
 
 
-def _each_block(client: Any, parts: Sequence[Part], work: Callable[[Block], Any]) -> list[Any]:
+def _each_block(client: Any, parts: Sequence[BlockPart], work: Callable[[Block], Any]) -> list[Any]:
     import dask
 
     do = dask.delayed(apply, pure=False)
@@ -389,14 +389,14 @@ def _each_block(client: Any, parts: Sequence[Part], work: Callable[[Block], Any]
         return list(client.gather(client.compute(lazy, optimize_graph=False, retries=RETRIES)))
 
 
-def _compare(rows: RowBlocks, parts: Sequence[Part], read: dict[int, int]) -> None:
+def _compare(rows: RowBlocks, parts: Sequence[BlockPart], read: dict[int, int]) -> None:
     """Refuse blocks that workers read differently than they were read before, here or there."""
     for part in parts:
         if part.start in read:
             rows._source.compare(part.start, part.rows, part.place, read[part.start])
 
 
-def _laid_out(client: Any, parts: Sequence[Part]) -> list[tuple[Any, Any]]:
+def _laid_out(client: Any, parts: Sequence[BlockPart]) -> list[tuple[Any, Any]]:
     """Return the parts with what dask computes for them.
 
     What is in memory here, rows or values beside them, is sent to the workers once; in a graph it
@@ -416,7 +416,7 @@ def _laid_out(client: Any, parts: Sequence[Part]) -> list[tuple[Any, Any]]:
     ]
 
 
-def _in_memory(part: Part) -> bool:
+def _in_memory(part: BlockPart) -> bool:
     """Whether a part carries rows, targets or weights along."""
     beside = (
         getattr(holder, name, None)
@@ -472,7 +472,7 @@ class ClusterPass(RowPass):
         asked = dask.delayed(look, pure=False)(first, self._common)
         return _result(self.cluster.client, asked)
 
-    def _loading(self, parts: Sequence[Part]) -> list[Any]:
+    def _loading(self, parts: Sequence[BlockPart]) -> list[Any]:
         """Return the loaded blocks, not computed yet."""
         import dask
 
@@ -534,7 +534,7 @@ class ClusterPass(RowPass):
             leaf.release()  # what is added up is not held any longer than without this
 
 
-def _homes(client: Any, parts: Sequence[Part], laid: Sequence[tuple[Any, Any]]) -> list[str]:
+def _homes(client: Any, parts: Sequence[BlockPart], laid: Sequence[tuple[Any, Any]]) -> list[str]:
     """Return the worker of every block, "" for any: each gets a run of rows by its threads.
 
     Left to itself the scheduler may give one worker a third more than another, and sends blocks to
