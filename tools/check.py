@@ -38,6 +38,7 @@ ELSEWHERE = {
     "docs": "tests/docs",
     "examples": "tests/docs/test_examples.py",
     "README.md": "tests/test_documents.py",
+    "CONTRIBUTING.md": "tests/docs/test_paths.py",
     "CHANGELOG.md": "tests/test_documents.py",
 }
 
