@@ -16,7 +16,7 @@ BOUNDS = {
     "one_user": 73,
     "code": 67_200,
     "docstrings": 7_801,
-    "gram": 123,
+    "gram": 124,
     "owner": 347,
     "windows": 0,
     "private": 492,

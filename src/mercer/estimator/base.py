@@ -230,7 +230,7 @@ class TakesKernel:
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
-        if reset and matrix and is_single(given):
+        if reset and isinstance(domain, GramRows) and is_single(given):
             return domain.without_noise(X)
         return X
 

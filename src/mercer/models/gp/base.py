@@ -11,6 +11,7 @@ from mercer.domains import Table, Tables, is_torch, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator
 from mercer.kernels import RBF, Kernel
+from mercer.rkhs import Function
 from mercer.solvers import check_index, check_number
 
 
@@ -55,6 +56,12 @@ def evaluations(model: Any) -> int:
     """Evaluations of the evidence on all rows, at least one."""
     model._require_fit()
     return 1 if model.search_ is None else max(1, int(model.search_.n_evaluations))
+
+
+def mean_function(model: Any) -> Function:
+    """The posterior mean as a function in the RKHS, plus its offset."""
+    model._require_fit()
+    return Function(model.kernel_, model.X_fit_, model.dual_coef_, model.intercept_)
 
 
 def check_search(model: Any) -> bool:

@@ -27,6 +27,7 @@ from mercer.models.gp.base import (
     check_search,
     default_kernel,
     evaluations,
+    mean_function,
     search_rng,
     set_process_params,
 )
@@ -253,6 +254,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
     search_: Any
     set_params = set_process_params
     n_iter_ = property(evaluations)
+    function_ = property(mean_function)
     score = accuracy
 
     def __init__(

@@ -18,6 +18,7 @@ from mercer.models.gp.base import (
     check_search,
     default_kernel,
     evaluations,
+    mean_function,
     set_process_params,
 )
 from mercer.models.gp.parameters import Parameters, as_names
@@ -57,6 +58,7 @@ class ProcessRegressor(KernelEstimator):
     y_scale_: np.ndarray
     set_params = set_process_params
     n_iter_ = property(evaluations)
+    function_ = property(mean_function)
 
     def _kernel(self) -> Kernel:
         return default_kernel() if self.kernel is None else super()._kernel()
