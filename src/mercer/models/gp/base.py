@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import Table, Tables, is_torch, to_host
 from mercer.errors import InvalidInput
@@ -54,13 +55,13 @@ def set_process_params(self: Any, **params: Any) -> Any:
 
 def evaluations(model: Any) -> int:
     """Evaluations of the evidence on all rows, at least one."""
-    model._require_fit()
+    check_is_fitted(model, "dual_coef_")
     return 1 if model.search_ is None else max(1, int(model.search_.n_evaluations))
 
 
 def mean_function(model: Any) -> Function:
     """The posterior mean as a function in the RKHS, plus its offset."""
-    model._require_fit()
+    check_is_fitted(model, "dual_coef_")
     return Function(model.kernel_, model.X_fit_, model.dual_coef_, model.intercept_)
 
 
