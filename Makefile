@@ -117,7 +117,8 @@ laws: $(VENV)/.test
 	@$(BIN)/python tools/laws.py
 
 house: $(VENV)/.test
-	$(BIN)/python tools/house.py --svg docs/_static/house.svg
+	@$(BIN)/python tools/house.py
+	@$(BIN)/python tools/house.py --svg docs/_static/house.svg
 
 bench: $(VENV)/.bench
 	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(INSTALL) --group bench-torch; \
