@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -228,19 +229,19 @@ def adjust(found: list[dict[str, Any]]) -> None:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(ABC):
     """What a test of a table found: a report or JSON, and an exit code."""
 
     arguments: argparse.Namespace
     result: TestResult
 
+    @abstractmethod
     def lines(self) -> list[tuple[str, str]]:
         """Return the report, but for the verdict."""
-        raise NotImplementedError
 
+    @abstractmethod
     def outcome(self) -> dict[str, Any]:
         """Return what JSON says, but for the numbers of the test."""
-        raise NotImplementedError
 
     @property
     def code(self) -> int:

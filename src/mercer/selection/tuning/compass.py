@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -69,7 +70,7 @@ class Trial:
         return all(abs(a - b) <= part * max(a, b) for a, b in pairs)
 
 
-class Compass:
+class Compass(ABC):
     """Minimise an error over a plan: coarse grids at the starts, then a compass.
 
     A step tries one kernel beside the best. Kolda, Lewis & Torczon (2003), opportunistic: the first
@@ -255,9 +256,9 @@ class Compass:
             self._best = trial
 
     # -- the error ----------------------------------------------------------------------------
+    @abstractmethod
     def _evaluate(self, place: Trial, settings: list[dict[str, Any]], along: int | None) -> None:
         """Note trials at a place, and count it in `tried` where it lies along a direction."""
-        raise NotImplementedError
 
     def _is_better(self, trial: Trial, best: Trial) -> bool:
         return trial.better_than(best)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -270,7 +271,7 @@ def estimator_examples() -> list[EstimatorExample]:
     ]
 
 
-class EstimatorStudy:
+class EstimatorStudy(ABC):
     """An estimator with training points and new points, addressed by position.
 
     Laws are judged on `VectorStudy` (rows of numbers or a Gram matrix) and `PointStudy` (strings,
@@ -296,9 +297,9 @@ class EstimatorStudy:
             self.estimator.set_params(random_state=0)
         self.takes_weights = has_fit_parameter(self.estimator, "sample_weight")
 
+    @abstractmethod
     def rows(self, index: Any, columns: Any = None) -> Any:
         """Return points; of a Gram matrix, their values with the points `columns`."""
-        raise NotImplementedError
 
     def targets(self, index: Any) -> Any:
         """Return the targets at the given positions, or None."""
@@ -323,9 +324,9 @@ class EstimatorStudy:
             _last_fit = (key, self.fit())
         return deepcopy(_last_fit[1])
 
+    @abstractmethod
     def answers(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
         """Return what a fitted model says of points, new ones by default, by name of question."""
-        raise NotImplementedError
 
     def sayings(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
         """Return the answers about new points, and the labels of the training points if any."""
