@@ -5,7 +5,7 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern, Polynomial
-from mercer.engines.device import sums
+from mercer.operators import device as sums
 from mercer.errors import InvalidInput
 from mercer.statistics import (
     device,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -362,3 +363,12 @@ class Numbers(Vectors):
             whole = rng.integers(int(np.ceil(low)), int(high), size=(n, d), endpoint=True)
             return whole.astype(float)
         return low + (high - low) * rng.uniform(0.01, 0.99, size=(n, d))
+
+
+def namespace(X: Any) -> ModuleType:
+    """Return the module, numpy or torch, whose functions act on X."""
+    if is_torch(X):
+        import torch
+
+        return torch
+    return np

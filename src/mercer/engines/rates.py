@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dpotrf
 from mercer.domains import GramRows, is_torch
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
-from mercer.engines.device import free_memory
+from mercer.memory import free_memory
 from mercer.settings import get_config
 
 __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]

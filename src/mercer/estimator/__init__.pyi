@@ -34,6 +34,7 @@ from mercer.estimator.plan import (
 from mercer.estimator.rows import (
     NumericTargets as NumericTargets,
     coded as coded,
+    follows_data as follows_data,
     is_stream as is_stream,
     resolved as resolved,
     takes_dask as takes_dask,

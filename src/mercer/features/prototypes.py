@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.checks import random_source
-from mercer.domains import GramRows
+from mercer.domains import GramRows, moderate, shifted
 from mercer.domains.tables import has_width
-from mercer.engines import moderate, pick, row_blocks, shifted
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import TakesKernel, check_weights
 from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
+from mercer.memory import row_blocks
 from mercer.rkhs import apart
 
 WORDS = ("all", "random", "kmeans")

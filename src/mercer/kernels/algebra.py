@@ -19,8 +19,8 @@ from mercer.domains import (
     Tables,
     Vectors,
     is_torch,
+    namespace,
 )
-from mercer.engines import namespace
 from mercer.engines.device import FusedScaled, FusedSum
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel

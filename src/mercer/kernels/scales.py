@@ -9,9 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import to_host
-from mercer.engines import require_memory
-from mercer.engines.device import on_gpu
 from mercer.errors import InvalidInput
+from mercer.memory import on_gpu, require_memory
 
 # ---- Data-driven length scales of rows on a GPU: all n × d numbers are looked at where they lie.
 

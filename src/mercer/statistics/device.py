@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import gram
-from mercer.engines.device import device_forms, gathered_sums
 from mercer.kernels import Kernel
+from mercer.operators import device_forms, gathered_sums
 from mercer.statistics.dependence import ROUNDING, Contrast
 from mercer.statistics.kernels import sources_of
 from mercer.statistics.permutation import Relabel, Shuffle, Signs

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
 from mercer.operators import Dense, Gram
 from mercer.solvers import rpcholesky
 

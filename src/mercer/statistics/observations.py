@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.statistics.base import check_finite
 from mercer.statistics.permutation import Design, Null, resample, row_labels

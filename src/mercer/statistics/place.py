@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, Vectors, is_torch
-from mercer.engines import namespace
-from mercer.engines.device import chosen_device, free_memory, named_when_full
+from mercer.domains import GramRows, Vectors, is_torch, namespace
+from mercer.engines.device import chosen_device
 from mercer.errors import InvalidInput
+from mercer.memory import free_memory, named_when_full
 from mercer.settings import get_config
 
 __all__ = ["Place", "place_of", "with_first"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import joint_rows, many_forms, require_memory
 from mercer.errors import InvalidInput
 from mercer.estimator import check_weights
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
+from mercer.operators import joint_rows, many_forms
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_null
 from mercer.statistics.dependence import Contrast, check_options, pair_test, paired_collections

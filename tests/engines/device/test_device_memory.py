@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines.device.memory import free_memory, on_gpu, run_within_memory
 from mercer.errors import MemoryBudgetExceeded
+from mercer.memory import free_memory, on_gpu, run_within_memory
 
 torch = pytest.importorskip("torch")
 
@@ -56,7 +56,7 @@ def test_tiles_are_cut_smaller_until_they_fit(monkeypatch):
     kernel = mercer.RBF()
     want = kernel(X)
     from mercer.engines import tiles
-    from mercer.engines.device import memory
+    from mercer import memory
 
     monkeypatch.setattr(memory, "LEAST_TILE", 4)
     monkeypatch.setattr(memory, "USUAL_TILE", 1600)

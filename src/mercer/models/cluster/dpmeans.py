@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
-from mercer.domains import GramRows
-from mercer.engines import moderate, row_blocks, shifted
+from mercer.domains import GramRows, moderate, shifted
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
 from mercer.kernels import Kernel, Linear
+from mercer.memory import row_blocks
 from mercer.models.cluster.dpmeans_fit import (
     InputSpace,
     KernelSpace,

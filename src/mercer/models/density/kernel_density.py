@@ -10,10 +10,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.engines import log_sums, require_memory
-from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import TakesKernel, check_weights, tell_plan
+from mercer.estimator import TakesKernel, check_weights, follows_data, tell_plan
+from mercer.memory import require_memory
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
     Bandwidth,
@@ -26,6 +25,7 @@ from mercer.models.density.bandwidth import (
 from mercer.models.density.grid import Grid, on_grid
 from mercer.models.density.leave_one_out import best_factor, left_out
 from mercer.models.gp import as_rng
+from mercer.operators import log_sums
 from mercer.solvers import Solution, check_index
 
 # ---- Rows that a density keeps: read from the user, and looked at again when read from a file ----

@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.engines import pick, row_blocks
+from mercer.engines import pick
 from mercer.errors import ModelFileError
 from mercer.estimator import held_state, is_plain_linear, linear_weights
+from mercer.memory import row_blocks
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.rkhs import Function
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from mercer.checks import as_number, positive, step_limit
 from mercer.domains import GramRows
-from mercer.engines import single_threaded_blas
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import JUDGED, MarginData, check_definite, unproven
 from mercer.kernels import Kernel, check_diagonal
@@ -29,6 +28,7 @@ from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 from mercer.solvers.box import meets
+from mercer.threads import single_threaded_blas
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
 FINE, STEPS = 1e-10, 2000

@@ -11,13 +11,14 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer.checks import random_source
 from mercer.domains import GramRows
-from mercer.engines.device import follows_data, room
+from mercer.engines.device import room
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     Plan,
     check_lengths,
     check_weights,
+    follows_data,
     refuse_foreign_letters,
     take_rows,
 )

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import Rates, machine_rates
-from mercer.engines.device import human
 from mercer.errors import InvalidInput
 from mercer.estimator import SOLVERS, Plan, SolverOptions, chosen_early, duration, needs, share
 from mercer.kernels import Kernel, has_white
+from mercer.memory import human
 from mercer.models.plan import costs
 from mercer.models.plan.costs import Cost
 from mercer.models.plan.facts import Facts, Sketch, default_centers, facts_of

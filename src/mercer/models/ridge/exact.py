@@ -16,11 +16,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, is_torch, to_host
-from mercer.engines import pick, require_memory
-from mercer.engines.device import named_when_full
+from mercer.engines import pick
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import indefinite, take_rows, unproven
 from mercer.kernels import Kernel
+from mercer.memory import named_when_full, require_memory
 from mercer.models.ridge.left_out import LEVERAGE, leave_groups_out, smoothers
 from mercer.models.ridge.primal import dual_of, is_sparse, solve_sparse
 from mercer.models.ridge.spectrum import (

@@ -9,11 +9,11 @@ import numpy as np
 
 from mercer.domains import RowBlocks, is_torch, to_host
 from mercer.engines import pick
-from mercer.engines.device import named_when_full
 from mercer.engines.passes import RowPass, row_pass
 from mercer.estimator import FitData, in_double
 from mercer.features import choose_landmarks, spanning_factor
 from mercer.kernels import Kernel
+from mercer.memory import named_when_full
 from mercer.models.ridge.spectrum import RidgeFit
 from mercer.settings import get_config
 from mercer.solvers import Centred, Falkon, Solution

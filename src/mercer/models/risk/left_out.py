@@ -15,11 +15,12 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines import pick, require_memory, row_blocks
+from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import take_rows
 from mercer.kernels import Kernel
 from mercer.losses import Hinge, Loss
+from mercer.memory import require_memory, row_blocks
 from mercer.models.margin import (
     PER_FEATURE,
     SMALL,

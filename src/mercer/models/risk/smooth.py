@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.estimator import JUDGED, check_definite, unproven
 from mercer.kernels import Kernel, check_diagonal
 from mercer.losses import Absolute, Huber, Loss, Squared
+from mercer.memory import require_memory
 from mercer.models.ridge import RidgeGram, is_sparse
 from mercer.models.risk.fit import ERMFit, best_offset
 from mercer.operators import Dense, Gram, LowRank, Operator

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 
 from mercer.domains import concatenate
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     MarginData,
@@ -23,6 +22,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel
 from mercer.losses import Logistic
+from mercer.memory import require_memory
 from mercer.models.risk.fit import ERMFit
 from mercer.solvers import SGD, FeatureERM, Solution
 from mercer.solvers.risk import AveragedSGD

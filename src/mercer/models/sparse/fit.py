@@ -11,12 +11,13 @@ from sklearn.base import clone
 from mercer.checks import check_grid
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.engines import pick, require_memory
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import MarginData, class_signs, held_state
 from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
+from mercer.memory import require_memory
 from mercer.solvers import SparseERM
 from mercer.solvers.risk import CheckedSparse
 

@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, get_tags
 
-from mercer.engines import single_threaded_blas
 from mercer.errors import MercerError, NotPositiveDefinite
 from mercer.estimator import MarginData, asks_centers, choose_class, take_rows, unproven
 from mercer.kernels import Kernel, Linear
@@ -41,6 +40,7 @@ from mercer.models.ridge import LeastSquares
 from mercer.selection.grid.ridge import RidgeFold, primal_values, ridge_values
 from mercer.settings import config, get_config
 from mercer.solvers import Rows, factor
+from mercer.threads import single_threaded_blas
 
 # ---- What stands for a fitted model, and plain fits ----
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device import human
 from mercer.engines.passes import MemoryPass
+from mercer.memory import human
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.falkon.cg import FalkonCG, KrylovState

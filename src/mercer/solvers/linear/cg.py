@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device import free_on
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.memory import free_on
 from mercer.settings import get_config
 from mercer.solvers.base import (
     Linear,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.dependence.conditioning import (

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import gram, inverses, joint, row_blocks, shuffled, shuffled_factors
-from mercer.engines.device import shuffled_products
+from mercer.engines import gram
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Precomputed, PrecomputedBound
-from mercer.operators import Gram
+from mercer.memory import row_blocks
+from mercer.operators import Gram, inverses, joint, shuffled, shuffled_factors, shuffled_products
 from mercer.settings import get_config
 from mercer.statistics.factors import Factor, error_bound, exact_factor
 from mercer.statistics.place import Place

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import many_forms, require_memory
-from mercer.engines.device import device_forms
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
+from mercer.operators import device_forms, many_forms
 from mercer.settings import get_config
 from mercer.solvers import check_index
 from mercer.statistics.base import (

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import quadratic
 from mercer.kernels import Bound
+from mercer.operators import quadratic
 from mercer.rkhs import Function
 from mercer.statistics.base import check_estimator, check_finite
 from mercer.statistics.device import DeviceForms

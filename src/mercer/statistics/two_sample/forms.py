@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import is_torch
-from mercer.engines import gram, namespace, pick, quadratic, require_memory, row_blocks
+from mercer.domains import is_torch, namespace
+from mercer.engines import gram, pick
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, Precomputed
-from mercer.operators import Dense, Gram
+from mercer.memory import require_memory, row_blocks
+from mercer.operators import Dense, Gram, quadratic
 from mercer.settings import get_config
 from mercer.solvers import check_index, rpcholesky
 from mercer.statistics.place import Place

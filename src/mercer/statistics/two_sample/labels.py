@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, is_torch
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear
+from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.solvers import users_level
 from mercer.statistics.device import vectors_there

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import pick, require_memory
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     JUDGED,
@@ -23,6 +23,7 @@ from mercer.estimator import (
     prepare_labels,
     unproven,
 )
+from mercer.memory import require_memory
 from mercer.models.gp.base import (
     check_search,
     default_kernel,

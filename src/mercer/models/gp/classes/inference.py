@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engines import gram, pick, pull_theta, require_memory
+from mercer.engines import gram, pick, pull_theta
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import take_rows
+from mercer.memory import require_memory
 from mercer.models.gp.classes.laplace import TIGHT
 from mercer.models.gp.classes.sites import Approximation, Link, as_link
 

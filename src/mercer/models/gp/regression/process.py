@@ -10,9 +10,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput
-from mercer.estimator import KernelEstimator, check_targets, check_weights, r_squared, take_rows
+from mercer.estimator import (
+    KernelEstimator,
+    check_targets,
+    check_weights,
+    follows_data,
+    r_squared,
+    take_rows,
+)
 from mercer.models.gp.base import (
     as_rng,
     check_search,

@@ -10,9 +10,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.device import computing_on, follows_data
+from mercer.engines.device import computing_on
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import KernelEstimator, check_same_points, take_rows
+from mercer.estimator import KernelEstimator, check_same_points, follows_data, take_rows
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression.data import Basis, Targets, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit

@@ -1,6 +1,6 @@
 """Logarithms of sums of a radial profile over all points on a device: a streaming log-sum-exp.
 
-As `mercer.engines.profiles`, tile by tile with torch. Exponentials are taken relative to the
+As `mercer.operators.profiles`, tile by tile with torch. Exponentials are taken relative to the
 nearest point seen so far; when a nearer one comes, the sums so far shrink by as much (Milakov,
 Gimelshein, arXiv:1805.02867). So no sum loses terms, and no second pass is needed.
 """
@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import tiles
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import free_memory, named_when_full, run_within_memory
-from mercer.engines.device.place import TorchEngine, full_precision
+from mercer.engines import cuts, run_tiles
+from mercer.engines.device import TorchEngine, full_precision
+from mercer.memory import free_memory, named_when_full, require_memory, run_within_memory
 
 # ---- Quadratic forms of symmetric matrices on a device, and sums over shuffled matrices there ----
 # The twins of `many` and `joint` for tensors. A device wants few large products: matrices are made
@@ -252,14 +251,14 @@ class _Tiles:
             what = f"a sum over {self.n} points"
             run_within_memory(some, rows.stop - rows.start, self.height, 1, what, self.X)
 
-        tiles._run(bound, tiles._cuts(self.m, self.height), task, 1, self.what)
+        run_tiles(bound, cuts(self.m, self.height), task, 1, self.what)
 
     def squares(self, rows: slice, band: Any) -> Any:
         """Yield columns, their squared distances to a band, and where a query meets itself."""
         norms = (band * band).sum(1)
         reach = self.reach + float(norms.max())
         product = self.smooth and np.finfo(float).eps * reach < CANCELLATION
-        for cols in tiles._cuts(self.n, self.width):
+        for cols in cuts(self.n, self.width):
             if product:
                 s = self.torch.addmm(self.norms[None, cols], band, self.X[cols].T, alpha=-2)
                 s = s.add_(norms[:, None]).clamp_(min=0.0)

@@ -5,9 +5,9 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Matern
-from mercer.engines.device import sums as engine
-from mercer.engines.many import many_forms
+from mercer.operators import device as engine
 from mercer.errors import MemoryBudgetExceeded
+from mercer.operators import many_forms
 from mercer.statistics.kernels import sources_of
 
 torch = pytest.importorskip("torch")

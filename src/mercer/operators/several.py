@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import tiles as blocks
-from mercer.engines.budget import require_memory
+from mercer.engines import cuts, make_tile, plan_tiles, run_tiles, tile_columns
+from mercer.memory import require_memory
 from mercer.settings import get_config
 
 # Of a tile: the product wants it wide, the passes over it near the core. At least as many columns
@@ -100,7 +100,7 @@ def many_forms(
                     _add(T, band, strip, V, t, forms[lane, k], sums[lane, k])
                     k += 1
 
-    blocks._run(plan, range(lanes), work, threads, what)
+    run_tiles(plan, range(lanes), work, threads, what)
     return forms.sum(0), sums.sum(0), diagonals
 
 
@@ -204,16 +204,16 @@ def joint(
         What progress calls it.
     """
     several = _several(bounds, symmetric=True)
-    bands, width, threads = blocks._plan(several, other)
+    bands, width, threads = plan_tiles(several, other)
     parts = np.zeros((len(bands), size))
 
     def work(task: int) -> None:
         rows = bands[task]
-        for cols in blocks._columns(several, rows, width):
-            tiles = [blocks.make_tile(bound, rows, cols) for bound in bounds]
+        for cols in tile_columns(several, rows, width):
+            tiles = [make_tile(bound, rows, cols) for bound in bounds]
             parts[task] += (1.0 if cols == rows else 2.0) * np.asarray(step(tiles, rows, cols))
 
-    blocks._run(several, range(len(bands)), work, threads, what)
+    run_tiles(several, range(len(bands)), work, threads, what)
     return parts.sum(axis=0)
 
 
@@ -241,14 +241,14 @@ def joint_rows(
     several = _several(bounds, symmetric=False)
     several.workspace += len(bounds)
     out = np.zeros((several.shape[0], size))
-    bands, width, threads = blocks._plan(several, out.nbytes)
+    bands, width, threads = plan_tiles(several, out.nbytes)
 
     def work(rows: slice) -> None:
-        for cols in blocks._columns(several, rows, width):
-            tiles = [blocks.make_tile(bound, rows, cols) for bound in bounds]
+        for cols in tile_columns(several, rows, width):
+            tiles = [make_tile(bound, rows, cols) for bound in bounds]
             out[rows] += step(tiles, rows, cols)
 
-    blocks._run(several, bands, work, threads, what)
+    run_tiles(several, bands, work, threads, what)
     return out
 
 
@@ -329,4 +329,4 @@ def inverses(P: np.ndarray) -> np.ndarray:
 def _share(size: int, each: int, work: Callable[[slice], None]) -> None:
     """Share so many permutations, of so many operations each, among the threads."""
     plan = SimpleNamespace(shape=(size, each), threads=True, xp=np, collections=(None,))
-    blocks._run(plan, blocks._cuts(size, GROUP), work, get_config().threads, "permutations")
+    run_tiles(plan, cuts(size, GROUP), work, get_config().threads, "permutations")
