@@ -5,9 +5,8 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Matern
-from mercer.operators import device as engine
 from mercer.errors import MemoryBudgetExceeded
-from mercer.operators import many_forms
+from mercer.operators import device as engine, many_forms
 from mercer.statistics.kernels import sources_of
 
 torch = pytest.importorskip("torch")

@@ -5,8 +5,8 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern, Polynomial
-from mercer.operators import device as sums
 from mercer.errors import InvalidInput
+from mercer.operators import device as sums
 from mercer.statistics import (
     device,
     hsic_test,

@@ -40,8 +40,7 @@ from mercer.estimator.rows import (
     takes_dask as takes_dask,
 )
 from mercer.estimator.sample import (
-    FitData as FitData,
-    MarginData as MarginData,
+    Sample as Sample,
     assemble as assemble,
     check_labels as check_labels,
     check_same_points as check_same_points,
@@ -55,8 +54,6 @@ from mercer.estimator.sample import (
     prepare_labels as prepare_labels,
     prepare_targets as prepare_targets,
     same_points as same_points,
-    spread as spread,
-    take_rows as take_rows,
     with_weight as with_weight,
 )
 from mercer.estimator.scores import (

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.checks import check_count, random_source
-from mercer.domains import GramRows, RowBlocks
+from mercer.domains import RowBlocks
 from mercer.domains.blocks import is_dask
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
@@ -122,8 +122,7 @@ class ApproximateFeatures(
             note_columns(self, rows)
         domain = kernel.domain
         weights = check_weights(sample_weight, domain.size(X), owner)
-        if isinstance(domain, GramRows):
-            domain.check_square(X)
+        domain.check_training(X)
         return kernel.fit_params(X, weights), X, weights, rng
 
     def _parts(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:

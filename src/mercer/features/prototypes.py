@@ -221,8 +221,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
             weights = check_weights(sample_weight, n, type(self).__name__)
-            if isinstance(kernel.domain, GramRows):
-                kernel.domain.check_square(X)
+            kernel.domain.check_training(X)
             kernel = kernel.fit_params(X, weights)
             self.prototypes_, self.prototype_indices_ = choose_prototypes(self, kernel, X, weights)
             self.kernel_ = kernel

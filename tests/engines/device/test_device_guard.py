@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.operators import device as device_forms
 from mercer.errors import MemoryBudgetExceeded
 from mercer.kernels.bound import Bound
 from mercer.memory import named_when_full
 from mercer.models import GaussianProcessRegressor, KernelDensity, KernelPCA
+from mercer.operators import device as device_forms
 from mercer.statistics import hsic_test, mmd_agg_test, mmd_test
 
 torch = pytest.importorskip("torch")

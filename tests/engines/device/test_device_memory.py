@@ -55,8 +55,8 @@ def test_tiles_are_cut_smaller_until_they_fit(monkeypatch):
     X = torch.randn(40, 3, dtype=torch.float64)
     kernel = mercer.RBF()
     want = kernel(X)
-    from mercer.engines import tiles
     from mercer import memory
+    from mercer.engines import tiles
 
     monkeypatch.setattr(memory, "LEAST_TILE", 4)
     monkeypatch.setattr(memory, "USUAL_TILE", 1600)

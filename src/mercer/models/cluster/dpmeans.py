@@ -217,8 +217,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             self.kernel_ = kernel
             (points,), shift = moderate([X])
             return X, InputSpace(points, weights), shift
-        if isinstance(kernel.domain, GramRows):
-            kernel.domain.check_square(X)
+        kernel.domain.check_training(X)
         self.kernel_ = kernel.fit_params(X, given)
         return X, KernelSpace(self.kernel_, X, weights, owner), 0
 

@@ -20,7 +20,6 @@ from mercer.estimator import (
     check_weights,
     follows_data,
     refuse_foreign_letters,
-    take_rows,
 )
 from mercer.kernels import Kernel
 from mercer.models.pca.components import Components, Wanted
@@ -366,12 +365,11 @@ class KernelPCA(Projections, KernelEstimator):
             X = self._check_X(X, kernel, reset=True)
             weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
             kernel = kernel.fit_params(X, weights)
-            if isinstance(kernel.domain, GramRows):
-                kernel.domain.check_square(X)
+            kernel.domain.check_training(X)
             check_lengths(kernel, X, "KernelPCA", underflow=True)
             positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
             if positions is not None and weights is not None:
-                X, weights = take_rows(kernel, X, positions), weights[positions]
+                X, weights = kernel.domain.subset(X, positions), weights[positions]
             auto = self.eigen_solver == "auto"
             self.plan_ = followed(plan_components, self, Study(kernel, X, owner="KernelPCA"), auto)
             found = decompose(self, kernel, X, weights, want, self.plan_.method)

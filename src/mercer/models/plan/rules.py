@@ -159,8 +159,7 @@ def plan_of(model: Any, X: Any, y: Any = None) -> Plan:
 def _points(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
     kernel = RBF(1.0) if _smooths(model) else model._kernel()
     X = model._check_X(X, kernel, reset=True)
-    if isinstance(kernel.domain, GramRows):
-        kernel.domain.check_square(X)
+    kernel.domain.check_training(X)
     return _resolved(kernel, X), X, None
 
 

@@ -15,8 +15,8 @@ from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     KernelEstimator,
-    MarginData,
     Plan,
+    Sample,
     SolverOptions,
     asks_centers,
     check_same_points,
@@ -33,9 +33,7 @@ from mercer.estimator import (
     require_rows,
     resolved,
     row_precision,
-    spread,
     stream_of,
-    take_rows,
     values_of,
     with_weight,
 )
@@ -226,7 +224,7 @@ class Risk(KernelEstimator):
 
     def _stream_data(
         self, X: Any, y: Any, sample_weight: Any, loss: Loss, options: SolverOptions
-    ) -> MarginData:
+    ) -> Sample:
         """Return the data of a fit of rows in blocks, which only centres can be sought for."""
         if not loss.smooth or options.solver == "sgd":
             what = f"solver={options.solver!r}" if loss.smooth else f"{loss!r}, a loss with kinks,"
@@ -268,7 +266,7 @@ class Risk(KernelEstimator):
             self._store(data, points, loss, alpha, fit, plan)
         return self
 
-    def _plan_fit(self, data: MarginData, loss: Loss, alpha: float, options: SolverOptions) -> Plan:
+    def _plan_fit(self, data: Sample, loss: Loss, alpha: float, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
         outputs = outputs_of(data.classes)
         if not loss.smooth or options.solver == "sgd":
@@ -288,7 +286,7 @@ class Risk(KernelEstimator):
 
     def _solved(
         self,
-        data: MarginData,
+        data: Sample,
         loss: Loss,
         alpha: float,
         limits: dict,
@@ -329,7 +327,7 @@ class Risk(KernelEstimator):
 
     def _store(
         self,
-        data: MarginData,
+        data: Sample,
         points: Any,
         loss: Loss,
         alpha: float,
@@ -347,17 +345,17 @@ class Risk(KernelEstimator):
         if plan is not None:
             self.n_rows_ = data.n
             self.plan_ = replace(plan, n_centers=kernel.domain.size(points)) if centred else plan
-        self.dual_coef_ = fit.dual_coef if centred else spread(data, fit.dual_coef)
+        self.dual_coef_ = fit.dual_coef if centred else data.spread(fit.dual_coef)
         self.coef_ = self.sample_weight_ = None
         if not centred:
             self.coef_ = self._coef(data, fit)
-            self.y_fit_ = spread(data, data.y)
+            self.y_fit_ = data.spread(data.y)
             if data.kept is not None or not bool((data.weights == 1).all()):
-                self.sample_weight_ = spread(data, data.weights)
+                self.sample_weight_ = data.spread(data.weights)
         self.solution_ = replace(fit.solution, value=self.dual_coef_)
         self.solution_.unwrap()
 
-    def _coef(self, data: MarginData, fit: ERMFit) -> np.ndarray | None:
+    def _coef(self, data: Sample, fit: ERMFit) -> np.ndarray | None:
         """Return the weights of fewer features than points, a row for each function."""
         coef, X = fit.coef, to_host(data.X)
         D = data.kernel._n_features(X)
@@ -485,7 +483,7 @@ class Risk(KernelEstimator):
         owner, points = f"{type(self).__name__}.{verb}", self._points_again(X, verb)
         w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
         kept = np.flatnonzero(w)
-        some = points if len(kept) == len(w) else take_rows(self.kernel_, points, kept)
+        some = points if len(kept) == len(w) else self.kernel_.domain.subset(points, kept)
         a, v = self.dual_coef_[kept], self._feature_weights()
         gram = smooth_rows(self.kernel_, some, owner) if self.loss_.smooth else None
         if isinstance(gram, LowRank) and v is not None:

@@ -13,7 +13,7 @@ from scipy.linalg import qr
 from mercer.domains import concatenate
 from mercer.errors import InvalidInput
 from mercer.estimator import (
-    MarginData,
+    Sample,
     check_weights,
     class_weights,
     is_plain_linear,
@@ -50,7 +50,7 @@ def with_features(model: Any) -> bool:
     return True
 
 
-def fit_sgd(data: MarginData, alpha: float, offset: bool, limits: dict, seed: Any) -> ERMFit:
+def fit_sgd(data: Sample, alpha: float, offset: bool, limits: dict, seed: Any) -> ERMFit:
     """Solve by variance-reduced stochastic gradients over the kernel's features of stored rows."""
     owner = limits["owner"]
     Phi = features_of(data.kernel, data.X, f"{owner}: solver='sgd'")

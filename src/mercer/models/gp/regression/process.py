@@ -17,7 +17,6 @@ from mercer.estimator import (
     check_weights,
     follows_data,
     r_squared,
-    take_rows,
 )
 from mercer.models.gp.base import (
     as_rng,
@@ -103,7 +102,7 @@ class ProcessRegressor(KernelEstimator):
             X = kernel._checked(X, None)[0]
         if weights is not None and not (weights > 0).all():
             rows = np.flatnonzero(weights)
-            X, Y, weights = take_rows(kernel, X, rows), Y[rows], weights[rows]
+            X, Y, weights = kernel.domain.subset(X, rows), Y[rows], weights[rows]
             kept = kernel.domain.take(kept, rows) if isinstance(kept, np.ndarray) else X
             noise = noise[rows] if np.ndim(noise) == 1 else noise
         units = self._noise_units(noise, Y.shape[1], tuned)
