@@ -50,6 +50,10 @@ class Domain:
         """Return what a fitted model must keep of X to evaluate k(new points, X)."""
         return X
 
+    def own(self, X: Any, kept: Any) -> Any:
+        """Return the collection of points that were kept of training points X."""
+        return kept
+
     def keep_at(self, X: Any, index: Index) -> Any:
         """Return what a fitted model must keep of the training points at the given positions."""
         return self.keep(self.take(X, index))

@@ -91,6 +91,10 @@ class GramRows(Domain):
         """Return the positions of the training points."""
         return np.arange(X.shape[0]) if X.ndim == 2 else X
 
+    def own(self, X: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return the Gram matrix of training points that were kept by their positions."""
+        return self.subset(X, kept)
+
     def keep_at(self, X: np.ndarray, index: Any) -> np.ndarray:
         """Return the positions of some training points."""
         return self.keep(X)[index]

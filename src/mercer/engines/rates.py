@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from mercer.domains import GramRows, is_torch
+from mercer.domains import is_torch
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
 from mercer.memory import free_on
@@ -191,7 +191,7 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
         Which points.
     """
     n = kernel.domain.size(X)
-    if isinstance(kernel.domain, GramRows):  # given: a value is one that is read
+    if not kernel.domain.holds_points:  # given: a value is one that is read
         return KernelRate(8.0 / machine_rates().read)
     rng = np.random.default_rng(random_state)
     largest = min(n, LARGEST, max(1, math.isqrt(get_config().memory // 64)))

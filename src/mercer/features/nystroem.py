@@ -10,13 +10,13 @@ from scipy.linalg.lapack import dpotrf, dpstrf
 
 from mercer.domains import GramRows, RowBlocks
 from mercer.domains.tables import has_width
-from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
 from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
+from mercer.operators import gram_of
 
 # ---- Which points span what all of them span, and the Cholesky factor of their kernel matrix ----
 
@@ -191,7 +191,7 @@ class Nystroem(ApproximateFeatures):
             Points. A precomputed kernel does not say k(x, x) of new points, so it is refused.
         """
         X = self._check_new(X)
-        if isinstance(self.kernel_.domain, GramRows):
+        if not self.kernel_.domain.holds_points:
             raise InvalidInput(
                 "Nystroem: residual needs k(x, x), which rows of a precomputed matrix do not hold; "
                 "trace_error_ is that of the training points."
@@ -212,7 +212,8 @@ class Nystroem(ApproximateFeatures):
         require_memory(
             2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
         )
-        L, kept = spanning_factor(_corner(kernel, X, points), kernel, owner)
+        corner = np.array(gram_of(kernel, domain.own(X, points)).to_dense(), dtype=np.float64)
+        L, kept = spanning_factor(corner, kernel, owner)
         self.kernel_ = kernel
         self.components_ = domain.keep(domain.take(points, kept))
         self.component_indices_ = None if index is None else index[kept]
@@ -232,9 +233,7 @@ class Nystroem(ApproximateFeatures):
     def _map(self, X: Any) -> np.ndarray:
         """Return the features of checked points."""
         X, points = self.kernel_._checked(X, self.components_)
-        engine = pick(X, points)
-        phi = engine.to_numpy(engine.gram(self.kernel_, X, points))
-        phi = np.ascontiguousarray(phi, dtype=np.float64)
+        phi = np.ascontiguousarray(gram_of(self.kernel_, X, points).to_dense(), dtype=np.float64)
         if not phi.flags.writeable:
             phi = phi.copy()
         return dtrsm(1.0, self.factor_, phi.T, lower=1, overwrite_b=1).T
@@ -282,11 +281,3 @@ def _share(left: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None) ->
     w = np.ones(len(left)) if weights is None else weights
     whole = float(w @ lengths)
     return float(w @ left) / whole if whole > 0 else 0.0
-
-
-def _corner(kernel: Kernel, X: Any, points: Any) -> np.ndarray:
-    """Return k(Z, Z) in float64."""
-    if isinstance(kernel.domain, GramRows):
-        return np.array(X[np.ix_(points, points)], dtype=np.float64)
-    engine = pick(points)
-    return np.array(engine.to_numpy(engine.gram(kernel, points)), dtype=np.float64)

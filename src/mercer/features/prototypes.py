@@ -49,9 +49,7 @@ def choose_prototypes(
         if count < len(index):
             rng = random_source(model.random_state, type(model).__name__)
             index = index[np.sort(rng.choice(len(index), count, replace=False))]
-    if isinstance(kernel.domain, GramRows):
-        return index, index
-    return kernel.domain.take(X, index), index
+    return kernel.domain.keep_at(X, index), index
 
 
 def _count(model: Any, available: int) -> int:
@@ -83,7 +81,7 @@ def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> 
     vectors = sp.issparse(X) or (
         isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"
     )
-    if not vectors or isinstance(kernel.domain, GramRows):
+    if not vectors or not kernel.domain.holds_points:
         raise InvalidInput(
             f"{owner}: prototypes='kmeans' takes means of points, which {kernel!r} on "
             f"{kernel.domain.name} has none of; use prototypes='random', or give the points."

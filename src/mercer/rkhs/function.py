@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Domain, GramRows, Packed, concatenate, is_torch, like, namespace, to_host
+from mercer.domains import Domain, Packed, concatenate, is_torch, like, namespace, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.sparsify import project
@@ -148,7 +148,7 @@ class Function:
         """
         domain = self.kernel.domain
         X = domain.check(X)
-        if isinstance(X, tuple) or len(X.shape) != 2 or isinstance(domain, GramRows):
+        if isinstance(X, tuple) or len(X.shape) != 2 or not domain.holds_points:
             raise InvalidInput(
                 f"{self!r}: a gradient needs points that are vectors, not {domain.name}."
             )
@@ -238,7 +238,7 @@ class Function:
         twins = np.flatnonzero(first != np.arange(len(first)))
         if not len(twins):
             return index, coef
-        if not isinstance(self.kernel.domain, GramRows):
+        if self.kernel.domain.holds_points:
             i, j = first[twins[0]], twins[0]
             K = to_host(self.kernel(self._take(index[[i, j]])))
             if abs(K[0, 1] - K[0, 0]) > 1e-6 * abs(K[0, 0]):  # White: k(x, x) is for x itself
@@ -252,7 +252,7 @@ class Function:
         return self.kernel.domain.take(self.points, index)
 
     def _check_geometry(self, what: str) -> None:
-        if isinstance(self.kernel.domain, GramRows):
+        if not self.kernel.domain.holds_points:
             raise InvalidInput(
                 f"Function.{what}: a precomputed kernel remembers training points by position "
                 "only, and their Gram matrix K is not kept. ‖f‖² is coef @ K @ coef."

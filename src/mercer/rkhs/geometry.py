@@ -98,7 +98,7 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
     kernel = k if isinstance(k, Kernel) else as_kernel(k)
     require_psd(kernel, "distance")
     own = Y is None or Y is X
-    if isinstance(kernel.domain, GramRows) and not own:
+    if not kernel.domain.holds_points and not own:
         raise InvalidInput(
             "distance: rows of kernel values do not tell k(x, x) of new points; pass one square "
             "matrix of all points, distance(Precomputed(), K)."
@@ -150,7 +150,7 @@ def distance_to_set(k: Any, X: Any, S: Any, weights: Any = None) -> Any:
     array([2.])
     """
     mean = mean_embedding(k, S, weights)
-    if isinstance(mean.kernel.domain, GramRows):
+    if not mean.kernel.domain.holds_points:
         raise InvalidInput(
             "distance_to_set: rows of kernel values do not tell k(x, x) of new points; "
             "pass the kernel and the points."

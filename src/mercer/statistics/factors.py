@@ -19,11 +19,11 @@ import scipy.sparse as sp
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
-from mercer.operators import Dense, Gram
+from mercer.operators import gram_of
 from mercer.solvers import rpcholesky
 
 __all__ = [
-    "Factor", "error_bound", "exact_factor", "factor_of", "gram_operator", "pivoted_factor",
+    "Factor", "error_bound", "exact_factor", "factor_of", "pivoted_factor",
     "rank_words",
 ]  # fmt: skip
 
@@ -75,7 +75,7 @@ def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Fact
         return Factor(F, 0.0) if np.isfinite(F).all() else None
     if not search:
         return None
-    K = gram_operator(kernel, X)
+    K = gram_of(kernel, X)
     try:
         low = rpcholesky(K, most + 1, 0, tol=0.01 * ENOUGH)
     except (NotPositiveDefinite, MemoryBudgetExceeded):  # there are ways without factors
@@ -106,13 +106,8 @@ def pivoted_factor(
         f"{owner}: {rank} features of {n} points",
         "Use a smaller rank",
     )
-    low = rpcholesky(gram_operator(kernel, X), int(rank), int(rng.integers(2**31)))
+    low = rpcholesky(gram_of(kernel, X), int(rank), int(rng.integers(2**31)))
     return factor_of(low, kernel.diag(X))
-
-
-def gram_operator(kernel: Kernel, X: Any) -> Any:
-    """Return K with rows computed when asked for; a given matrix as it is."""
-    return Gram(kernel, X, keep=False) if kernel.domain.holds_points else Dense(X, symmetric=True)
 
 
 def factor_of(low: Any, diagonal: Any) -> Factor:
