@@ -24,7 +24,7 @@ from mercer.estimator import LANDMARKS
 from mercer.features.points import different_rows, given_points, race
 from mercer.kernels import Kernel, has_white
 from mercer.memory import row_blocks
-from mercer.operators import Operator
+from mercer.operators import Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
 
