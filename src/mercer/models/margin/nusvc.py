@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, NotSeparable
-from mercer.estimator import MarginData
+from mercer.estimator import MarginData, state
 from mercer.models.margin.hard import (
     COINCIDE,
     FINER,
@@ -122,7 +122,7 @@ class NuSVC(MarginClassifier):
     True
     """
 
-    _learned = (*MarginClassifier._learned, "C_")
+    _state = MarginClassifier._state | state.others("C_", needed=True)
 
     def __init__(
         self,

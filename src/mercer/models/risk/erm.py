@@ -15,6 +15,7 @@ from mercer.estimator import (
     is_stream,
     log_probabilities,
     score_blocks,
+    state,
     takes_dask,
 )
 from mercer.losses import Loss, as_loss
@@ -123,7 +124,7 @@ class KernelERM(Risk):
     array([1])
     """
 
-    _learned = (*Risk._learned, "n_rows_", "plan_")
+    _state = Risk._state | state.others("n_rows_", "plan_")
     _on_device = True
     _solvers = RISK_SOLVERS
 
