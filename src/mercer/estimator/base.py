@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from mercer import state
 from mercer.domains import (
     Bags,
     Domain,
@@ -35,7 +36,6 @@ from mercer.errors import InvalidInput
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
-from mercer.estimator.state import SOLVED, Rule, State, check_state
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
 from mercer.rkhs import Function
@@ -87,8 +87,8 @@ class TakesKernel:
     #: Learned attributes: the whole fitted state, and what a model file holds.
     _learned: tuple[str, ...] = ()
     #: What they are, as a table, whose names then are those attributes; and what else must hold.
-    _state: State = {}
-    _rules: tuple[Rule, ...] = ()
+    _state: state.State = {}
+    _rules: tuple[state.Rule, ...] = ()
     #: Whether k must be positive semidefinite; not where its values are features or weights alone.
     _needs_psd: bool = True
     #: Whether the parameter may be a Kernel, although what weighs the points is none.
@@ -122,7 +122,7 @@ class TakesKernel:
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        check_state(self)
+        state.check_state(self)
 
     def __getstate__(self) -> dict[str, Any]:
         # A tensor among the parameters belongs to a device that a pickle may not find again.
@@ -403,7 +403,7 @@ class KernelEstimator(TakesKernel, BaseEstimator):
         The certificate of the fit.
     """
 
-    _learned = tuple(SOLVED)
+    _learned = tuple(state.SOLVED)
     plan = tell_plan
 
     @property

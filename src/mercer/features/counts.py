@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.errors import InvalidInput
-from mercer.estimator import TakesKernel, state
+from mercer.estimator import TakesKernel
 from mercer.kernels import (
     Categorical,
     Constant,

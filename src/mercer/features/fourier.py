@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import state
 from mercer.domains import Table, Vectors
 from mercer.domains.tables import select
 from mercer.errors import InvalidInput
-from mercer.estimator import state
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import METHODS, Kernel, Source, require_spectral, spectral_measure
 

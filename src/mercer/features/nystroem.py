@@ -8,10 +8,11 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpstrf
 
+from mercer import state
 from mercer.domains import GramRows, RowBlocks
 from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import is_single, state
+from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel

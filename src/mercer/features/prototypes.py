@@ -9,11 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from mercer import state
 from mercer.checks import random_source
 from mercer.domains import GramRows
 from mercer.engines import moderate, pick, row_blocks, shifted
 from mercer.errors import InvalidInput
-from mercer.estimator import TakesKernel, check_weights, state
+from mercer.estimator import TakesKernel, check_weights
 from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
 from mercer.rkhs import apart

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
+from mercer import state
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import state
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product
 

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer import state
 from mercer.domains import Table, is_missing, library_of, to_host
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
-from mercer.estimator import state
 from mercer.kernels import weighted_median
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----

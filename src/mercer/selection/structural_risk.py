@@ -12,10 +12,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.multiclass import type_of_target
 
+from mercer import state
 from mercer.domains import to_host
 from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
-from mercer.estimator import TakesKernel, check_targets, check_weights, r_squared, state
+from mercer.estimator import TakesKernel, check_targets, check_weights, r_squared
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product, Sum
 from mercer.models import SVC, KernelLogisticRegression, KernelRidge
 from mercer.selection.criteria import (

@@ -11,10 +11,11 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import moderate, row_blocks, shifted
 from mercer.errors import InvalidInput
-from mercer.estimator import KernelEstimator, check_weights, is_stream, state, sum_blocks
+from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
 from mercer.kernels import Kernel, Linear
 from mercer.models.cluster.dpmeans_fit import (
     InputSpace,

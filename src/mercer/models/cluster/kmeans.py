@@ -13,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.checks import positive, random_source, step_limit
 from mercer.domains import GramRows, Vectors, to_host
 from mercer.engines import row_blocks
@@ -25,7 +26,6 @@ from mercer.estimator import (
     check_weights,
     is_stream,
     refuse_negative,
-    state,
     sum_blocks,
 )
 from mercer.kernels import Kernel, Linear

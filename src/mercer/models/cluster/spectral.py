@@ -11,10 +11,11 @@ from scipy.linalg import qr, svd
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer import state
 from mercer.checks import random_source
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
-from mercer.estimator import KernelEstimator, Plan, check_weights, state
+from mercer.estimator import KernelEstimator, Plan, check_weights
 from mercer.kernels import require_psd
 from mercer.models.cluster.affinity import (
     METHODS,

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput
-from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights, state
+from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights
 from mercer.models.density.bandwidth import smoothing
 from mercer.models.density.kernel_density import FINITE_ROWS, ROWS, KernelDensity, dense_rows
 from mercer.models.density.local import moderate_weights, rest_of

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.engines import log_sums, require_memory
 from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import TakesKernel, check_weights, state, tell_plan
+from mercer.estimator import TakesKernel, check_weights, tell_plan
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
     Bandwidth,

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput
@@ -20,7 +21,6 @@ from mercer.estimator import (
     check_targets,
     check_weights,
     r_squared,
-    state,
 )
 from mercer.kernels import SHORT_NAMES, Kernel
 from mercer.models.density.bandwidth import (

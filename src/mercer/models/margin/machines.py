@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.engines import pick, row_blocks
 from mercer.errors import ModelFileError
-from mercer.estimator import is_plain_linear, linear_weights, state
+from mercer.estimator import is_plain_linear, linear_weights
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.rkhs import Function
 

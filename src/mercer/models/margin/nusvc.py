@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer import state
 from mercer.errors import InvalidInput, NotSeparable
-from mercer.estimator import MarginData, state
+from mercer.estimator import MarginData
 from mercer.models.margin.hard import (
     COINCIDE,
     FINER,

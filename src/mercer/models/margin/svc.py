@@ -9,15 +9,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from mercer import state
 from mercer.errors import InvalidInput
-from mercer.estimator import (
-    KernelEstimator,
-    MarginData,
-    accuracy,
-    choose_class,
-    prepare_labels,
-    state,
-)
+from mercer.estimator import KernelEstimator, MarginData, accuracy, choose_class, prepare_labels
 from mercer.models.margin.hard import hard_machines, hard_where_possible
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (

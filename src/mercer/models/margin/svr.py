@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from mercer import state
 from mercer.errors import InvalidInput
-from mercer.estimator import KernelEstimator, MarginData, prepare_targets, r_squared, state
+from mercer.estimator import KernelEstimator, MarginData, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
@@ -19,7 +20,6 @@ from mercer.estimator import (
     check_weights,
     choose_class,
     find_classes,
-    state,
 )
 from mercer.kernels import Kernel
 from mercer.operators import Gram

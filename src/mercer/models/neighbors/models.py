@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import row_blocks
 from mercer.errors import InvalidInput
@@ -20,7 +21,6 @@ from mercer.estimator import (
     check_same_points,
     check_targets,
     r_squared,
-    state,
 )
 from mercer.kernels import Kernel
 from mercer.models.neighbors.search import find_nearest, neighbour_bytes

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.checks import random_source
 from mercer.domains import GramRows
 from mercer.engines.device import follows_data, room
@@ -19,7 +20,6 @@ from mercer.estimator import (
     check_lengths,
     check_weights,
     refuse_foreign_letters,
-    state,
     take_rows,
 )
 from mercer.kernels import Kernel

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer import state
 from mercer.checks import random_source
 from mercer.engines import largest
 from mercer.errors import InvalidInput
-from mercer.estimator import TakesKernel, check_weights, state
+from mercer.estimator import TakesKernel, check_weights
 from mercer.kernels import Linear
 from mercer.models.pca.components import EPS, certificate, without_rounding
 from mercer.models.pca.incremental import COLUMNS, Count, Stream

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.domains import GramRows, concatenate
 from mercer.engines import pick
 from mercer.errors import InvalidInput
@@ -22,7 +23,6 @@ from mercer.estimator import (
     class_signs,
     find_classes,
     known_classes,
-    state,
 )
 from mercer.kernels import Kernel
 from mercer.models.perceptron.rules import (

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import GramRows, RowBlocks, to_host
 from mercer.engines import pick
 from mercer.errors import InvalidInput
@@ -27,7 +28,6 @@ from mercer.estimator import (
     require_rows,
     resolved,
     row_precision,
-    state,
     stream_of,
     values_of,
 )

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from mercer import state
 from mercer.domains import RowBlocks
 from mercer.estimator import (
     FitData,
@@ -17,7 +18,6 @@ from mercer.estimator import (
     class_weights,
     coded,
     find_classes,
-    state,
     takes_dask,
 )
 from mercer.kernels import Kernel

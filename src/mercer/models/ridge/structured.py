@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import Domain, GramRows, Objects, Table, Vectors, odd_point, to_host
 from mercer.domains.blocks import Block
 from mercer.domains.tables import is_frame
@@ -24,7 +25,6 @@ from mercer.estimator import (
     is_stream,
     judged_blocks,
     refuse_negative,
-    state,
 )
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.models.ridge.base import Ridge

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.checks import positive, solver_limits
 from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput
@@ -35,7 +36,6 @@ from mercer.estimator import (
     resolved,
     row_precision,
     spread,
-    state,
     stream_of,
     take_rows,
     values_of,

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.domains import to_host
 from mercer.estimator import (
     choose_class,
@@ -15,7 +16,6 @@ from mercer.estimator import (
     is_stream,
     log_probabilities,
     score_blocks,
-    state,
     takes_dask,
 )
 from mercer.losses import Loss, as_loss

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.checks import positive
 from mercer.domains import to_host
 from mercer.errors import InvalidInput
@@ -20,7 +21,6 @@ from mercer.estimator import (
     known_classes,
     log_probabilities,
     require_rows,
-    state,
     takes_dask,
 )
 from mercer.losses import Logistic, Loss

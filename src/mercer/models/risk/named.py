@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from mercer import state
 from mercer.checks import as_number, positive
 from mercer.domains import to_host
 from mercer.errors import InvalidInput
@@ -19,7 +20,6 @@ from mercer.estimator import (
     is_stream,
     judged_blocks,
     r_squared,
-    state,
 )
 from mercer.losses import Huber, Loss, Pinball
 from mercer.models.risk.base import Risk

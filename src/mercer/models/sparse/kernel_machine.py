@@ -10,9 +10,10 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
+from mercer import state
 from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput
-from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks, state
+from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks
 from mercer.features import (
     PROTOTYPES,
     choose_prototypes,

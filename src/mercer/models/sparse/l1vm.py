@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.checks import positive, solver_limits
 from mercer.domains import GramRows
 from mercer.engines import pick
@@ -23,7 +24,6 @@ from mercer.estimator import (
     prepare_targets,
     r_squared,
     score_as,
-    state,
 )
 from mercer.features import with_prototypes
 from mercer.losses import Logistic, Loss, as_loss

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
+from mercer import state
 from mercer.domains import Table, Tables, to_host
 from mercer.errors import InvalidInput
-from mercer.estimator import check_same_points, check_weights, r_squared, set_params, state
+from mercer.estimator import check_same_points, check_weights, r_squared, set_params
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.ridge import KernelRidge

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput
@@ -21,7 +22,6 @@ from mercer.estimator import (
     accuracy,
     check_definite,
     prepare_labels,
-    state,
     unproven,
 )
 from mercer.models.gp.base import (

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.engines.device import computing_on, follows_data
 from mercer.errors import InvalidInput
-from mercer.estimator import check_same_points, state, take_rows
+from mercer.estimator import check_same_points, take_rows
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression.data import Basis, Targets, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import pick, require_memory, solve_rows, spread
 from mercer.errors import InvalidInput
-from mercer.estimator import state
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression import (
     RESIDUAL,

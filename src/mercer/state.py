@@ -1,4 +1,19 @@
-"""The values that a fitted model holds: arrays whose axes are letters, points, labels, words."""
+"""What a fitted model holds, told as a table, and the one reader that checks a state from a file.
+
+A class tells in ``_state`` what it learns, name by name: the axes of each array, and which values
+it may have. An axis is a letter, which stands for the same number in all arrays of a model, a
+number, or a function of the model:
+
+    _state = SOLVED | {
+        "coef_": Maybe(Floats(n_features, "t?")),
+        "sample_weight_": Spare(Array("n")),
+    }
+
+"t?" is an axis that is left out where there is one output, or two classes; "..." is any that
+follow. There is always at least one of "n", the points, and of "d", the columns. What a table
+cannot tell stands in ``_rules``, pairs of the words of a refusal and a condition on the model. The
+names of the table are ``_learned``.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +27,7 @@ import numpy as np
 from mercer.errors import InvalidInput, ModelFileError
 
 Needed = bool | Callable[[Any], bool]
+Rule = tuple[str, Callable[[Any], Any]]
 Axis = str | int | EllipsisType | Callable[[Any], Any]
 
 MISFIT = "the arrays of a {} do not fit one another"
@@ -52,9 +68,8 @@ class Sizes(dict[Any, Any]):
 class Anything:
     """Any value.
 
-    `says` and `lacks` are the words for a value that does not fit and for one that is missing, with
-    {} for the name of the class, and for the value or the missing names. What is not `needed`, by
-    this model or any, may be missing.
+    `says` and `lacks` are the words for one that does not fit and for one that is missing, with {}
+    for the class, and for the value or the missing names.
     """
 
     none = False  # whether None fits, whatever else does not
@@ -66,8 +81,7 @@ class Anything:
         self.lacks = lacks
         self.needed = needed
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether the value is one of these, and its axes are those of other arrays."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         return True
 
 
@@ -109,8 +123,7 @@ class Array(Anything):
         self.above = above
         self.below = below
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether the axes, the dtype and the numbers are those."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         a = np.asarray(value)
         return (
             value is not None
@@ -134,10 +147,9 @@ class Floats(Array):
 class Doubles(Floats):
     """Finite numbers in an array of float64."""
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether the axes, the dtype and the numbers are those."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         double = isinstance(value, np.ndarray) and value.dtype == np.float64
-        return double and super().fits(value, sizes)
+        return double and super()._fits(value, sizes)
 
 
 class Triangle(Doubles):
@@ -146,9 +158,8 @@ class Triangle(Doubles):
     def __init__(self, axis: str, **words: Any) -> None:
         super().__init__(axis, axis, **words)
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether the axes and the numbers are those."""
-        return super().fits(value, sizes) and (np.diagonal(value) > 0).all()
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
+        return super()._fits(value, sizes) and (np.diagonal(value) > 0).all()
 
 
 class Whole(Array):
@@ -164,9 +175,8 @@ class Weights(Floats):
     def __init__(self, axis: str, **words: Any) -> None:
         super().__init__(axis, kind="biuf", least=0, **words)
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether the axis and the numbers are those."""
-        return super().fits(value, sizes) and (value > 0).any()
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
+        return super()._fits(value, sizes) and (value > 0).any()
 
 
 class Along(Anything):
@@ -184,8 +194,7 @@ class Tuple(Along):
         super().__init__(axis, **words)
         self.each = each
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether it is a tuple of as many such items."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         fits = type(value) is tuple and sizes.fit((len(value),), (self.axis,))
         return fits and (self.each is None or all(map(self.each, value)))
 
@@ -193,8 +202,7 @@ class Tuple(Along):
 class Labels(Along):
     """Distinct classes; "c" is their number, and "t?" the axis that more than two of them have."""
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether they are distinct, and as many as an axis says."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         k = sizes["c"] = len(value)
         told = self.axis == "c" or (k >= 2 and sizes[self.axis] == (() if k == 2 else (k,)))
         return told and len(np.unique(value)) == k
@@ -203,17 +211,13 @@ class Labels(Along):
 class SizeOf(Along):
     """The number that a letter stands for."""
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether it is a whole number, and that of the letter."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         return whole and sizes.fit((int(value),), (self.axis,))
 
 
 class Points(Along):
-    """As many points of a kernel as a letter says; checked as new ones are, where they are named.
-
-    They may be what the model keeps of its training data, unless `kept` is false.
-    """
+    """Points of a kernel that the model keeps of its training data; checked, where `named`."""
 
     def __init__(
         self,
@@ -229,8 +233,7 @@ class Points(Along):
         self.kernel = kernel
         self.kept = kept
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether they are points of that kernel, and of as many columns as the training data."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         model = sizes.model
         domain = getattr(model, self.kernel).domain
         try:
@@ -251,8 +254,7 @@ class Words(Anything):
         super().__init__(**how)
         self.words = words
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether it is one of them."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         return isinstance(value, str) and value in self.words
 
 
@@ -263,8 +265,85 @@ class Such(Anything):
         super().__init__(**words)
         self.condition = condition
 
-    def fits(self, value: Any, sizes: Sizes) -> Any:
-        """Whether the value is such."""
+    def _fits(self, value: Any, sizes: Sizes) -> Any:
         if isinstance(self.condition, type):
             return isinstance(value, self.condition)
         return self.condition(value)
+
+
+State = dict[str, Anything]
+
+#: What is known of the columns of the training data.
+INPUTS: State = {"n_features_in_": Spare(), "feature_names_in_": Spare()}
+#: What a model f(x) = Σ αᵢ k(xᵢ, x) + b learns.
+SOLVED: State = {
+    "kernel_": Anything(),
+    "X_fit_": Points("n"),
+    "dual_coef_": Floats("n", "t?"),
+    "intercept_": Floats("t?"),
+    "solution_": Anything(),
+    **INPUTS,
+}
+
+
+def others(*names: str, needed: bool = False) -> State:
+    """Return a table of attributes that may hold any value, if they are there."""
+    return dict.fromkeys(names, Anything(needed=needed))
+
+
+def worded(table: State, says: str, lacks: str | None = None) -> State:
+    """Return a table whose refusals have these words."""
+    out = {name: copy(part) for name, part in table.items()}
+    for part in out.values():
+        part.says = says
+        part.lacks = lacks or part.lacks
+    return out
+
+
+def check_state(model: Any, *, fitted: bool = False) -> None:
+    """Refuse a state from a file whose parts do not belong together; one of nothing if `fitted`."""
+    held, table = vars(model), model._state
+    if not (fitted or any(name in held for name in model._learned)):
+        return
+    owner = type(model).__name__
+    missing = [name for name, part in table.items() if name not in held and _needs(part, model)]
+    if missing:
+        text = table[missing[0]].lacks
+        names = [name for name in missing if table[name].lacks == text]
+        raise ModelFileError(text.format(owner, ", ".join(names)))
+    check_parts(model, table, model._rules)
+
+
+def check_parts(model: Any, table: State, rules: tuple[Rule, ...] = ()) -> bool:
+    """Refuse attributes that do not fit one another, whether or not the model tells them so."""
+    owner, sizes = type(model).__name__, Sizes(model)
+    for name, part in table.items():
+        if name in vars(model) and not _holds(_holds_part, part, name, sizes):
+            raise ModelFileError(part.says.format(owner, vars(model)[name]))
+    for text, rule in rules:
+        if not _holds(rule, model):
+            raise ModelFileError(text.format(owner))
+    return True
+
+
+def _needs(part: Anything, model: Any) -> bool:
+    return part.needed(model) if callable(part.needed) else part.needed
+
+
+def _holds_part(part: Anything, name: str, sizes: Sizes) -> bool:
+    value = vars(sizes.model)[name]
+    if value is None:  # nothing, or what the model finds when it is asked
+        if part.none:
+            return True
+        value = getattr(sizes.model, name)
+    return part._fits(value, sizes)
+
+
+def _holds(condition: Callable[..., Any], *about: Any) -> bool:
+    """Whether a condition holds; one that cannot even be asked of such values does not."""
+    try:
+        return bool(condition(*about))
+    except ModelFileError:
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError):
+        return False
