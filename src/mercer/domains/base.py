@@ -82,3 +82,13 @@ class Domain:
     def __repr__(self) -> str:
         inside = ", ".join(f"{k}={v!r}" for k, v in self.__dict__.items())
         return f"{type(self).__name__}({inside})"
+
+    def may_keep(self, points: Any, count: int | None) -> bool:
+        """Whether points may be what a model keeps of training data of so many columns.
+
+        Of a table it keeps the columns that its kernel looks at, all of them or fewer.
+        """
+        shape: tuple[int, ...] = getattr(points, "shape", ())
+        if count is None or len(shape) != 2:
+            return True
+        return shape[1] == count or (getattr(points, "named", False) and shape[1] < count)

@@ -116,6 +116,11 @@ class GramRows(Domain):
         Z = rng.standard_normal((n, 4))
         return Z @ Z.T
 
+    def may_keep(self, points: Any, count: int | None) -> bool:
+        """Whether these are positions of training points, of which there are `count`."""
+        legal = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
+        return legal and count is not None and bool(((points >= 0) & (points < count)).all())
+
 
 def _asymmetry(K: np.ndarray, step: int = 512) -> tuple[float, tuple[int, int]]:
     """Largest |K - Kᵀ| and where, by tiles (no second n×n matrix)."""

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpstrf
 
-from mercer.domains import GramRows, RowBlocks
-from mercer.domains.tables import has_width
-from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
+from mercer import state
+from mercer.domains import RowBlocks
+from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
@@ -128,15 +128,18 @@ class Nystroem(ApproximateFeatures):
     True
     """
 
-    _learned = (
-        "kernel_",
-        "components_",
-        "component_indices_",
-        "n_components_",
-        "factor_",
-        "trace_error_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = state.worded(
+        {
+            "kernel_": state.Anything(),
+            "components_": state.Points("m", "landmarks"),
+            "component_indices_": state.Spare(state.Array("m")),
+            "n_components_": state.SizeOf("m"),
+            "factor_": state.Triangle("m"),
+            "trace_error_": state.Anything(),
+            **state.INPUTS,
+        },
+        state.PARTS_MISFIT,
+        lacks="a {} without its kernel, landmarks or factor",
     )
     _last = "trace_error_"
 
@@ -241,39 +244,6 @@ class Nystroem(ApproximateFeatures):
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        state = vars(self)
-        if not any(name in state for name in self._learned):
-            return
-        needed = ("kernel_", "components_", "factor_", "n_components_", "trace_error_")
-        if any(name not in state for name in needed):
-            raise ModelFileError("a Nystroem without its kernel, landmarks or factor")
-        domain, points, m = self.kernel_.domain, self.components_, self.n_components_
-        try:
-            size = domain.size(domain.check(points, "landmarks"))
-        except (InvalidInput, TypeError, AttributeError) as error:
-            raise ModelFileError(f"the landmarks of a Nystroem are not points: {error}") from error
-        L, index, count = self.factor_, state.get("component_indices_"), state.get("n_features_in_")
-        legal = (
-            isinstance(m, int)
-            and m == size
-            and isinstance(L, np.ndarray)
-            and L.shape == (m, m)
-            and L.dtype == np.float64
-            and bool(np.isfinite(L).all())
-            and bool((np.diagonal(L) > 0).all())
-            and (index is None or np.shape(index) == (m,))
-            and (count is None or isinstance(domain, GramRows) or has_width(points, count))
-        )
-        if isinstance(domain, GramRows):
-            whole = (
-                isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
-            )
-            legal = legal and whole and bool(((points >= 0) & (points < (count or 0))).all())
-        if not legal:
-            raise ModelFileError("the parts of a Nystroem do not fit one another")
 
 
 def _share(left: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None) -> float:

@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer import state
 from mercer.domains import Table, is_missing, library_of, to_host
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.kernels import weighted_median
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----
@@ -210,6 +211,11 @@ def _key(value: Any) -> str | None:
 _HALF = 2.0**-0.5
 
 
+def _has_categories(known: Any) -> bool:
+    distinct = type(known) is tuple and len(set(known)) == len(known)
+    return distinct and all(c is None or isinstance(c, str) for c in known)
+
+
 class TableEncoder(TransformerMixin, BaseEstimator):
     r"""Turn a table with columns of mixed kinds into vectors that a kernel can compare.
 
@@ -252,16 +258,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ['age', 'site=a', 'site=b']
     """
 
-    _learned = (
-        "columns_",
-        "named_",
-        "kinds_",
-        "fill_",
-        "mean_",
-        "scale_",
-        "categories_",
-        "n_features_in_",
+    _state = state.worded(
+        {
+            "n_features_in_": state.SizeOf("d"),
+            "columns_": state.Tuple("d", lambda name: isinstance(name, str)),
+            "named_": state.Such(bool),
+            "kinds_": state.Tuple("d", lambda kind: kind in ("number", "category")),
+            "fill_": state.Doubles("d"),
+            "mean_": state.Doubles("d"),
+            "scale_": state.Doubles("d"),
+            "categories_": state.Tuple("d", _has_categories),
+        },
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
     )
+    _rules = (
+        (state.PARTS_MISFIT, lambda encoder: len(set(encoder.columns_)) == encoder.n_features_in_),
+    )
+    _learned = tuple(_state)
 
     def __init__(self, categorical: Sequence[str | int] | None = None, max_categories: int = 100):
         self.categorical = categorical
@@ -388,32 +402,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.asarray(self.columns_, dtype=object)
 
     def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        state = [vars(self).get(name) for name in self._learned]
-        columns, named, kinds, *moments, categories, count = state
-        d = count if isinstance(count, int) else -1
-        legal = (
-            all(type(v) is tuple and len(v) == d for v in (columns, kinds, categories))
-            and isinstance(named, bool)
-            and all(isinstance(name, str) for name in columns or ())
-            and len(set(columns or ())) == d
-            and all(kind in ("number", "category") for kind in kinds or ())
-            and all(
-                isinstance(m, np.ndarray)
-                and m.shape == (d,)
-                and m.dtype == np.float64
-                and np.isfinite(m).all()
-                for m in moments
-            )
-            and all(
-                type(known) is tuple
-                and len(set(known)) == len(known)
-                and all(c is None or isinstance(c, str) for c in known)
-                for known in categories or ()
-            )
-        )
-        if not legal:
-            raise ModelFileError("the parts of a TableEncoder do not fit one another")
+        state.check_state(self, fitted=True)
 
     @property
     def _width(self) -> int:

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import (
     BagCollection,
     CategoryCollection,
-    GramRows,
+    Domain,
     Graph,
     GraphCollection,
     Graphs,
@@ -40,7 +40,6 @@ from mercer.domains import (
     to_host,
 )
 from mercer.domains.graphs import is_networkx
-from mercer.domains.tables import has_width
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import Plan
 from mercer.features import TableColumns
@@ -190,18 +189,15 @@ def _check_agreement(item: Any, name: str) -> None:
     if points is None:
         return
     shape: tuple[int, ...] = getattr(points, "shape", None) or (len(points),)
-    if count is not None and not has_width(points, count):
+    if not Domain().may_keep(points, count):
         raise ModelFileError(f"{name} has {count} columns, but keeps points of {shape[1]}")
     if coefficients is not None and np.shape(coefficients)[:1] != tuple(shape[:1]):
         raise ModelFileError(
             f"{name} keeps {shape[0]} points, but coefficients of shape {np.shape(coefficients)}"
         )
-    if kernel is not None and isinstance(kernel.domain, GramRows):
-        # The points are positions of columns in the matrix of kernel values.
-        legal = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
-        if not legal or count is None or np.any(points < 0) or np.any(points >= count):
+    if kernel is not None:
+        if not kernel.domain.may_keep(points, count):
             raise ModelFileError(f"{name} keeps positions of training points out of range")
-    elif kernel is not None:
         kernel.domain.check(points)
 
 

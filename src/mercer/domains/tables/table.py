@@ -485,17 +485,6 @@ class Table:
         return f"Table({self._length} rows: {', '.join(self.names)})"
 
 
-def has_width(points: Any, count: int) -> bool:
-    """Whether rows may be what a model keeps of data of so many columns.
-
-    Of a table it keeps the columns that its kernel looks at, all of them or fewer.
-    """
-    shape: tuple[int, ...] = getattr(points, "shape", ())
-    if len(shape) != 2:
-        return True
-    return shape[1] == count or (isinstance(points, Table) and points.named and shape[1] < count)
-
-
 def check_same_columns(X: Any, Y: Any) -> None:
     """Refuse two frames whose columns differ in name or order, for kernels that use all of them."""
     names = [_names(Z) for Z in (X, Y)]

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
 from mercer.models.margin.machines import (
-    LEARNED,
-    check_state,
+    MACHINE,
+    RULES,
     function_of,
     values,
     weights_of_columns,
@@ -99,7 +99,8 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     array([ 1, -1])
     """
 
-    _learned = (*LEARNED, "n_support_")
+    _state = MACHINE
+    _rules = RULES
 
     intercept_: np.ndarray
     n_iter_: int
@@ -107,7 +108,6 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
     _values = values
-    _check_state = check_state
 
     def __init__(
         self,
