@@ -8,15 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.base import is_dask
 from mercer.domains.blocks.block import BlockPlace, as_points
 from mercer.domains.blocks.parts import BlockPart, PartSource, join_points, joined_rows, take_points
 from mercer.errors import InvalidInput
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a dask array, data frame or series, without importing dask."""
-    home = type(X).__module__.partition(".")[0]
-    return home in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.domains.base import Domain
+from mercer.domains.base import Domain, is_dask
 from mercer.domains.blocks.block import Block, BlockPlace, checksum, column_names, judged
 from mercer.domains.blocks.files import files_in_words, folders_of
 from mercer.domains.blocks.parts import (
@@ -405,7 +405,7 @@ class RowBlocks(ChoiceMixin):
         sample_weight : as y, optional
             Weights.
         """
-        from mercer.domains.blocks.dask import DaskSource, is_dask
+        from mercer.domains.blocks.dask import DaskSource
 
         if not is_dask(X):
             raise InvalidInput(
