@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.blocks.block import BlockPlace, block_rows, column_names
-from mercer.domains.blocks.files import FileMark, list_files, release
+from mercer.domains.blocks.files import FileMark, kept_open, list_files, release
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -92,11 +92,8 @@ class ParquetReader:
             What the reader before this one left open; used where this one goes on from there.
         """
         self.mark.require_same()
-        own: dict[str, Any] = {}
-        try:
+        with kept_open() as own:
             return self._split(self._read(own if memo is None else memo))
-        finally:
-            release(own)
 
     @property
     def marks(self) -> tuple[FileMark, ...]:
