@@ -152,14 +152,10 @@ class RowBlocks:
         block_rows : int, optional
             Rows of a block; from the memory budget by default. Larger row groups are cut.
         """
-        from mercer.domains.blocks.parquet import ParquetRows
+        from mercer.domains.blocks.parquet import parquet_parts
 
-        rows = ParquetRows(path, target, columns, weight, drop)
-        parts, start = [], 0
-        for size, place, reader in rows.readers(block_rows):
-            parts.append(BlockPart(reader, start, size, place))
-            start += size
-        what = f"from {files_in_words(path, len(rows.files), 'Parquet')}"
+        parts, files = parquet_parts(path, target, columns, weight, drop, block_rows)
+        what = f"from {files_in_words(path, files, 'Parquet')}"
         return cls(PartSource(parts, what, folders_of(path)))
 
     @classmethod
