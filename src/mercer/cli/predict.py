@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.cli.files import check_output, is_table, read_model, write_batches
-from mercer.cli.tables import FileTable, is_parquet, table_batches
+from mercer.cli.tables import FileTable, is_parquet, listed, table_batches
 from mercer.domains import Table
 from mercer.domains.blocks import column_types
 from mercer.errors import InvalidInput
@@ -104,19 +104,13 @@ def _rows(model: Any, source: FileTable) -> Any:
     absent = [name for name in names if name not in source.columns]
     if absent:
         near = {n.lower().strip(): n for n in source.columns}
-        shown = ", ".join(map(repr, absent[:8])) + (", …" if len(absent) > 8 else "")
-        has = list(source.columns)
         found = [near[n.lower().strip()] for n in absent if n.lower().strip() in near]
-        hint = (
-            f"did you mean {', '.join(map(repr, found[:8]))}?"
-            if found
-            else (
-                f"the table has {', '.join(map(repr, has[:12]))}{', …' if len(has) > 12 else ''}."
-            )
-        )
+        hint = f"the table has {listed(source.columns, 12)}."
+        if found:
+            hint = f"did you mean {', '.join(map(repr, found[:8]))}?"
         raise InvalidInput(
-            f"{source.path}: missing column{'s' if len(absent) > 1 else ''} {shown}, which the "
-            f"model was fitted on; {hint}"
+            f"{source.path}: missing column{'s' if len(absent) > 1 else ''} {listed(absent, 8)}, "
+            f"which the model was fitted on; {hint}"
         )
     if encoder is None:
         X = np.column_stack([source.numbers(name) for name in names])
@@ -195,13 +189,9 @@ class Doubts:
                     instead = "its cells count as missing"
                 doubts.append(f"column {name!r} is empty in all rows; {instead}.")
             if 2 * self._unknown[j] > self._present[j]:
+                names = listed((c for c in known if c is not None), 4)
                 doubts.append(
                     f"column {name!r}: {self._unknown[j]} of {self._present[j]} values are unknown "
-                    f"to the model, such as {self._example[j]!r}; it knows {_some(known)}."
+                    f"to the model, such as {self._example[j]!r}; it knows {names}."
                 )
         return doubts
-
-
-def _some(known: tuple[str | None, ...]) -> str:
-    names = [repr(c) for c in known if c is not None]
-    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

@@ -9,7 +9,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -329,6 +329,12 @@ def _parquet_batches(
     for name, before, cells in cell_batches(path, budget, drop):
         places = range(before + 1, before + len(next(iter(cells.values()))) + 1)
         yield FileTable(name, cells, places, "row")
+
+
+def listed(names: Iterable[Any], most: int, show: Callable[[Any], str] = repr) -> str:
+    """Return the first names as text, and whether there are more."""
+    texts = [show(name) for name in names]
+    return ", ".join(texts[:most]) + (", …" if len(texts) > most else "")
 
 
 def is_parquet(path: str) -> bool:
