@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -220,12 +221,10 @@ def _guess(source: FileTable, name: str) -> tuple[str, str]:
 
 
 def _classes(source: FileTable, name: str) -> np.ndarray:
-    try:
+    with suppress(InvalidInput):
         values = source.numbers(name)
-    except InvalidInput:
-        return source.categories(name).astype(str)
-    if (values == np.round(values)).all() and np.abs(values).max() < 2**53:
-        return values.astype(np.int64)
+        if (values == np.round(values)).all() and np.abs(values).max() < 2**53:
+            return values.astype(np.int64)
     return source.categories(name).astype(str)
 
 

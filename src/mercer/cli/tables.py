@@ -255,14 +255,13 @@ def read_table(
     if path != "-":
         _check_path(path)
     if is_parquet(path):
-        _check_parquet(path)
         table = _read_parquet(path, budget, most, drop)
     else:
         if path == "-":
             data = _bounded(sys.stdin.buffer, name, budget)
         else:
             with open(path, "rb") as file:
-                _check_size(os.fstat(file.fileno()).st_size, name, budget)
+                check_budget(CSV_BYTE * os.fstat(file.fileno()).st_size, name, budget)
                 data = _bounded(file, name, budget)
         _check_magic(data, name)
         check_budget(csv_memory(data), name, budget)
@@ -280,7 +279,6 @@ def table_batches(
         yield read_table(path, encoding, budget, decimal)
         return
     _check_path(path)
-    _check_parquet(path)
     rows = 0
     for table in _parquet_batches(path, budget):
         rows += len(table)
@@ -361,11 +359,7 @@ def _check_path(path: str) -> None:
             "folder of Parquet files."
         )
     os.stat(path)  # OSError with its own words if there is no such file
-
-
-def _check_parquet(path: str) -> None:
-    """Name a file that begins as another kind of file does, where there is one file."""
-    if not os.path.isdir(path):
+    if is_parquet(path) and not os.path.isdir(path):
         with open(path, "rb") as file:
             _check_magic(file.read(8), path, parquet=True)
 
@@ -377,17 +371,13 @@ def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
             raise InvalidInput(f"{name}: is {what}.")
 
 
-def _check_size(size: int, name: str, budget: int | None) -> None:
-    check_budget(CSV_BYTE * size, name, budget)
-
-
 def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
     """Read a stream to its end, or give up when what has come cannot fit the budget."""
     parts, size = [], 0
     while part := stream.read(_CHUNK):
         parts.append(part)
         size += len(part)
-        _check_size(size, name, budget)
+        check_budget(CSV_BYTE * size, name, budget)
     return b"".join(parts)
 
 

@@ -41,8 +41,7 @@ class DaskPart:
 
     def beside(self, data: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         """Return what dask computed with what is in memory."""
-        X, y, w = data
-        return X, y if self.y is None else self.y, w if self.weight is None else self.weight
+        return _together(data, self.y, self.weight)
 
 
 class DaskSource(PartSource):
