@@ -16,6 +16,12 @@ def library_of(X: Any) -> str:
     return type(X).__module__.partition(".")[0]
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask array, data frame or series, without importing dask."""
+    dask = library_of(X) in ("dask", "dask_expr")
+    return dask and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+
+
 class Domain:
     """A kind of point, and what mercer may do with a collection of such points.
 

@@ -198,10 +198,10 @@ def is_arrow(X: Any) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or pyarrow table, without importing any of them."""
-    root = type(X).__module__.partition(".")[0]
-    return (root in ("pandas", "polars") and type(X).__name__ == "DataFrame") or (
-        root == "pyarrow" and type(X).__name__ in ("Table", "RecordBatch")
-    )
+    root, kind = library_of(X), type(X).__name__
+    if root == "pyarrow":
+        return kind in ("Table", "RecordBatch")
+    return root in ("pandas", "polars") and kind == "DataFrame"
 
 
 class Table:
