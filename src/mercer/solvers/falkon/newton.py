@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.engines import Ticker
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
@@ -75,10 +75,10 @@ class Direction(NamedTuple):
 class FalkonDescent(Passes):
     """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
 
-    def __init__(self, problem: Centred, loss: Any, options: Any, deadline: float, owner: str):
+    def __init__(self, problem: Centred, loss: Any, options: Any, clock: Clock, owner: str):
         gram = problem.checked(owner)
         super().__init__(problem, owner)
-        self.loss, self.options, self.deadline, self.limit = loss, options, deadline, ""
+        self.loss, self.options, self.clock, self.limit = loss, options, clock, ""
         self.ticker = Ticker("falkon newton")
         self.saving = Saving(options.checkpoint, problem, owner, options.loss)
         saved = self.saving.load()
@@ -181,7 +181,7 @@ class FalkonDescent(Passes):
                     self.options.callback(moved.step, worst)
                 if moved.step >= self.options.max_iter:
                     self.limit = f"{self.options.max_iter} steps"
-                elif time.monotonic() > self.deadline:
+                elif self.clock.late:
                     self.limit = "time"
                 self._keep(bool(self.limit))
         except KeyboardInterrupt:
@@ -279,7 +279,7 @@ class FalkonDescent(Passes):
         rz = start = total(dots(R, Z) + r * z)
         live = np.ones(len(at), dtype=bool)
         count = 0
-        while count < INNER and live.any() and (not count or time.monotonic() < self.deadline):
+        while count < INNER and live.any() and not (count and self.clock.late):
             V = rounded(P) if self.rounds else P
             Q, q = product(V, p)
             curvature = total(dots(V, Q) + p * q)
@@ -426,11 +426,11 @@ class FalkonNewton:
             "jitter" as of `Falkon`, and "cg_iterations".
         """
         owner = "FalkonNewton"
-        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        clock = Clock(self.max_time)
         check_number(problem.alpha, "alpha", owner, 0.0)
         softmax = isinstance(self.loss, str) and self.loss == "softmax"
         loss: Loss | None = None if softmax else as_loss(self.loss, owner)
-        run = FalkonDescent(problem, loss, self, deadline, owner)
+        run = FalkonDescent(problem, loss, self, clock, owner)
         run.go()
         worst = float(run.residuals.max(initial=0.0))
         left = int((run.excess > 1.0).sum())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.engines.device import free_on
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.settings import get_config
@@ -209,12 +209,12 @@ class ConjugateGradients:
             preconditioner where one was made, "residuals", one a column, and "stopped": what ended
             columns above tol, "limit", "rounding" or "slow", "" where there are none.
         """
-        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        clock = Clock(self.max_time)
         A, b, ridge = problem.checked("ConjugateGradients")
         check_entries(A, describe(A, "ConjugateGradients"))
         system = _System(A, ridge, as_columns(b))
         precondition, extra = self._preconditioner(system)
-        run = _Run(system, precondition, self, deadline)
+        run = _Run(system, precondition, self, clock)
         run.go()
         residuals = run.residuals
         left = int((residuals > self.tol).sum())
@@ -313,7 +313,7 @@ class _Run:
     system: _System
     precondition: Callable[[np.ndarray], np.ndarray]
     options: ConjugateGradients
-    deadline: float
+    clock: Clock
     iteration: int = 0
     stopped: str = "limit"  # what ended columns above tol: a limit, slowness, rounding
     limit: str = ""
@@ -384,7 +384,7 @@ class _Run:
                 self.options.callback(self.iteration, float(self.seen.max()))
             if self.iteration >= self.max_iter:
                 self.limit = f"{self.max_iter} iterations"
-            elif time.monotonic() > self.deadline:
+            elif self.clock.late:
                 self.limit = f"{self.options.max_time:g} s"
             if self.limit:
                 break

@@ -17,6 +17,7 @@ from scipy.linalg import (
     lu_solve,
 )
 
+from mercer.checks import FOREVER, Clock
 from mercer.solvers.base import longest_step
 
 SHY = 0.995  # part of the way to the walls that a step may go
@@ -91,7 +92,7 @@ class Kinked:
         return KinkedPoint(c[:D] / self.unit, float(c[D:].sum()), s)
 
     def solve(
-        self, max_iter: int = 100, late: Callable[[], bool] = lambda: False
+        self, max_iter: int = 100, clock: Clock = FOREVER
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Return coefficients and slopes near the minimum, and the number of steps taken.
 
@@ -99,7 +100,7 @@ class Kinked:
         ----------
         max_iter : int, default=100
             Limit on the steps.
-        late : callable
+        clock : Clock
             Says when time is over.
         """
         A, t, low, high = self.A, self.t, self.lower, self.upper
@@ -107,7 +108,7 @@ class Kinked:
         p, q = np.maximum(-t, 0.0) + self.height, np.maximum(t, 0.0) + self.height
         best, found, idle, steps, least = (np.inf, np.inf), (c, s), 0, 0, np.inf
         with np.errstate(all="ignore"):
-            while steps < max_iter and not late():
+            while steps < max_iter and not clock.late:
                 h, g = high - s, s - low
                 dual = -(self.penalty * c + A.T @ s)
                 primal = p - q - (A @ c - t)
