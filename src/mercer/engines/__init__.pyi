@@ -1,7 +1,7 @@
+from mercer.domains import namespace as namespace
 from mercer.engines.base import (
     Engine as Engine,
     NumpyEngine as NumpyEngine,
-    namespace as namespace,
     pick as pick,
 )
 from mercer.engines.budget import (

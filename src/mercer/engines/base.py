@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,6 @@ from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
 FEWER = "Use fewer points, free tensors"
-
-
-def namespace(X: Any) -> ModuleType:
-    """Return the module, numpy or torch, whose functions act on X."""
-    if is_torch(X):
-        import torch
-
-        return torch
-    return np
 
 
 class Engine:

@@ -95,9 +95,7 @@ def kept_targets(y: Any, X: Any) -> bool:
     """
     if not (is_torch(y) and is_torch(X)) or y.device != X.device or not y.is_floating_point():
         return False
-    import torch
-
-    return y.ndim in (1, 2) and len(y) == len(X) and bool(torch.isfinite(y).all())
+    return y.ndim in (1, 2) and len(y) == len(X) and bool(y.isfinite().all())
 
 
 def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.polynomial import Polynomial
 
-from mercer.domains import is_torch
+from mercer.domains import beside, is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
@@ -109,10 +109,7 @@ def _through_numpy(formula: Any, s: Any) -> Any:
     """torch has no K_ν of general order: evaluate in main memory."""
     if not is_torch(s):
         return formula(s).astype(s.dtype, copy=False)
-    import torch
-
-    value = formula(s.detach().cpu().numpy().astype(float))
-    return torch.as_tensor(value, dtype=s.dtype, device=s.device)
+    return beside(formula(s.detach().cpu().numpy().astype(float)), s)
 
 
 def _bessel_form(nu: float, z: np.ndarray) -> np.ndarray:
@@ -243,12 +240,7 @@ class RBF(Radial):
                 f"RBF: covariance is {sigma.shape[0]} × {sigma.shape[0]} but X has "
                 f"{X.shape[1]} columns."
             )
-        inverse = np.linalg.inv(np.linalg.cholesky(sigma))
-        if is_torch(X):
-            import torch
-
-            return torch.as_tensor(inverse, dtype=X.dtype, device=X.device)
-        return inverse.astype(X.dtype)
+        return beside(np.linalg.inv(np.linalg.cholesky(sigma)), X)
 
     def _to_metric(self, X: Any) -> Any:
         if self.covariance is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.domains import GramRows, Vectors, is_torch
 from mercer.engines import namespace
-from mercer.engines.device import chosen_device, free_memory, named_when_full
+from mercer.engines.device import chosen_device, free_on, named_when_full
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -55,9 +55,7 @@ class Place:
 
     def memory(self) -> int:
         """Return the bytes that may be taken: of a GPU what is free, else the memory budget."""
-        import torch
-
-        return free_memory(torch.empty(0, device=self.device))
+        return free_on(self.device)
 
     def takes(self, kernel: Any, Z: Any) -> bool:
         """Whether kernel values of these points can be computed here: they are arrays."""

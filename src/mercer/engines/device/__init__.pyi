@@ -21,6 +21,7 @@ from mercer.engines.device.place import (
     follows_data as follows_data,
     full_precision as full_precision,
     room as room,
+    to_device as to_device,
 )
 from mercer.engines.device.sums import (
     device_forms as device_forms,
