@@ -7,6 +7,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.checks import FOREVER, Clock
 from mercer.solvers.base import longest_step
+from mercer.solvers.linear import factor_with_ridge
 
 RIDGE = 1e-13  # relative to the mean of the diagonal: a singular block still gives a descent
 
@@ -65,13 +66,8 @@ def _direction(H: np.ndarray, g: np.ndarray, first: np.ndarray | None) -> np.nda
     """Return the Newton direction that keeps the sum over `first` and over the others."""
     n = len(g)
     ridge = RIDGE * max(float(np.trace(H)) / n, 1e-300)
-    for _ in range(4):
-        try:
-            C = cho_factor(H + ridge * np.eye(n), lower=True, check_finite=False)
-            break
-        except LinAlgError:
-            ridge *= 1e3
-    else:
+    C = factor_with_ridge(H, (ridge, 1e3 * ridge, 1e6 * ridge, 1e9 * ridge))
+    if C is None:
         return None
     if first is None:
         return _finite(-cho_solve(C, g, check_finite=False))

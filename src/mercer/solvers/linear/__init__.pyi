@@ -23,6 +23,7 @@ from mercer.solvers.linear.eigen import (
 )
 from mercer.solvers.linear.inplace import (
     cuts as cuts,
+    factor_with_ridge as factor_with_ridge,
     fortran_float64 as fortran_float64,
     mirror as mirror,
     not_positive_definite as not_positive_definite,

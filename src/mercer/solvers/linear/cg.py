@@ -19,7 +19,7 @@ from mercer.solvers.base import (
     as_columns,
     check_entries,
     check_index,
-    check_number,
+    check_limits,
     check_product,
     column_norms,
     describe,
@@ -176,15 +176,9 @@ class ConjugateGradients:
 
     def __post_init__(self) -> None:
         owner = "ConjugateGradients"
-        check_number(self.tol, "tol", owner, 0.0, 1.0)
-        if self.max_iter is not None:
-            check_index(self.max_iter, "max_iter", owner, 1)
+        check_limits(self, owner, endless=True)
         if self.rank is not None:
             check_index(self.rank, "rank", owner, 1)
-        if self.max_time is not None:
-            check_number(self.max_time, "max_time", owner, 0.0)
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidInput(f"{owner}: callback={self.callback!r} cannot be called.")
         given = self.preconditioner
         named = given is None or (isinstance(given, str) and given == "rpcholesky")
         if not named and not callable(getattr(given, "solve", None)):

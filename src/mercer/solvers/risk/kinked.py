@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import (
     LinAlgError,
     LinAlgWarning,
-    cho_factor,
     cho_solve,
     lstsq,
     lu_factor,
@@ -19,6 +18,7 @@ from scipy.linalg import (
 
 from mercer.checks import FOREVER, Clock
 from mercer.solvers.base import longest_step
+from mercer.solvers.linear import factor_with_ridge
 
 SHY = 0.995  # part of the way to the walls that a step may go
 DONE = 1e-13  # complementarity relative to the objective at which it stops
@@ -271,13 +271,10 @@ class Kinked:
         np.einsum("ii->i", M)[...] += self.penalty
         scale = 1.0 / np.sqrt(np.maximum(M.diagonal(), np.finfo(float).tiny))
         M *= np.outer(scale, scale)
-        for ridge in (0.0, RIDGE, 1e3 * RIDGE, 1e6 * RIDGE):
-            try:
-                factor = cho_factor(M + ridge * np.eye(len(M)), check_finite=False)
-            except (LinAlgError, ValueError):
-                continue
-            return lambda r: scale * cho_solve(factor, scale * r, check_finite=False)
-        return None
+        factor = factor_with_ridge(M, (0.0, RIDGE, 1e3 * RIDGE, 1e6 * RIDGE))
+        if factor is None:
+            return None
+        return lambda r: scale * cho_solve(factor, scale * r, check_finite=False)
 
 
 def _is_better(one: tuple[float, float], other: tuple[float, float]) -> bool:

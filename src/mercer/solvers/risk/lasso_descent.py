@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 from mercer.solvers.base import IterativeSolver, Solution
+from mercer.solvers.linear import factor_with_ridge
 from mercer.solvers.risk.lasso import CheckedSparse, SparseERM, SparsePoint
 
 # ---- The quadratic model of a risk on a few weights: passes of coordinate descent, Newton at the
@@ -178,20 +179,12 @@ def _stopped_at_zero(
 
 def _newton(Q: np.ndarray, l2: float, slope: np.ndarray) -> np.ndarray | None:
     """Return −(Q + l2·I)⁻¹ slope, with a ridge that is larger where that is singular; Q is kept."""
-    n = len(Q)
-    ridge = RIDGE * float(Q.trace()) / n
-    for _ in range(3):
-        H = Q.copy()
-        H.flat[:: n + 1] += l2 + ridge
-        try:
-            # LAPACK works in place on Fortran order, and H is symmetric.
-            C = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            ridge *= 100
-            continue
-        d = -cho_solve(C, slope, check_finite=False)
-        return d if np.isfinite(d).all() and np.abs(d).max(initial=0.0) < 1e150 else None
-    return None
+    ridge = RIDGE * float(Q.trace()) / len(Q)
+    C = factor_with_ridge(Q, (l2 + ridge, l2 + 100 * ridge, l2 + 10_000 * ridge))
+    if C is None:
+        return None
+    d = -cho_solve(C, slope, check_finite=False)
+    return d if np.isfinite(d).all() and np.abs(d).max(initial=0.0) < 1e150 else None
 
 
 # ---- lasso ----
