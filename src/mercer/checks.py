@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,6 +88,32 @@ def solver_limits(model: Any) -> dict[str, Any]:
         "max_time": None if seconds is None else positive(seconds, "max_time", owner),
         "owner": owner,
     }
+
+
+class Clock:
+    """Time from when it is made on; with a limit in seconds it may be late."""
+
+    __slots__ = ("began", "limit")
+
+    def __init__(self, limit: float | None = None):
+        self.began, self.limit = time.monotonic(), limit
+
+    @property
+    def spent(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
+    @property
+    def late(self) -> bool:
+        """Whether the limit is reached."""
+        return self.limit is not None and time.monotonic() - self.began >= self.limit
+
+    def rest(self, least: float = 0.0) -> float | None:
+        """Return the seconds left, at least so many; None without a limit."""
+        return None if self.limit is None else max(least, self.limit - self.spent)
+
+
+FOREVER = Clock()  # is never late
 
 
 # ---- tunable ----

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,22 @@ KERNEL_FOR_ROWS = (
 def is_torch(X: Any) -> bool:
     """Whether X is a torch tensor, without importing torch."""
     return type(X).__module__.partition(".")[0] == "torch" and hasattr(X, "detach")
+
+
+def namespace(X: Any) -> Any:
+    """Return the module, numpy or torch, whose functions act on X."""
+    if is_torch(X):
+        import torch
+
+        return torch
+    return np
+
+
+def beside(A: Any, X: Any) -> Any:
+    """Return numbers in the dtype of X and where X is: an array, or a tensor on its device."""
+    if is_torch(X):
+        return namespace(X).as_tensor(A, dtype=X.dtype, device=X.device)
+    return np.asarray(A, dtype=X.dtype)
 
 
 def to_host(X: Any, name: str = "X") -> Any:
@@ -164,13 +179,14 @@ class Vectors(Domain):
                 "both must have the same columns in the same order."
             )
         if is_torch(X) or is_torch(Y):
-            torch, device = namespace(X if is_torch(X) else Y), (X if is_torch(X) else Y).device
+            device = X.device if is_torch(X) else Y.device
             if is_torch(X) and is_torch(Y) and X.device != Y.device:
                 raise InvalidInput(
                     f"Vectors: X is on {X.device} and Y on {Y.device}; move one with .to(...)."
                 )
-            X, Y = (Z if is_torch(Z) else torch.as_tensor(_dense(Z), device=device) for Z in (X, Y))
-            dtype = torch.promote_types(X.dtype, Y.dtype)
+            xp = namespace(X if is_torch(X) else Y)
+            X, Y = (Z if is_torch(Z) else xp.as_tensor(_dense(Z), device=device) for Z in (X, Y))
+            dtype = xp.promote_types(X.dtype, Y.dtype)
             return X.to(dtype), Y.to(dtype)
         if sp.issparse(X) != sp.issparse(Y):
             X, Y = (Z if sp.issparse(Z) else sp.csr_array(Z) for Z in (X, Y))
@@ -187,18 +203,17 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _check_torch(X: Any, name: str, missing: bool) -> Any:
-    torch = namespace(X)
     _require_numbers(X, name)
     if X.ndim != 2:
         raise InvalidInput(_not_2d(name, tuple(X.shape)))
     if X.is_complex():
         raise InvalidInput(f"Vectors: {name} is complex; kernels here act on real vectors.")
-    if X.dtype not in (torch.float32, torch.float64):
-        X = X.to(torch.float32 if X.dtype in (torch.float16, torch.bfloat16) else torch.float64)
+    if not X.is_floating_point() or X.element_size() < 4:
+        X = X.float() if X.is_floating_point() and X.element_size() == 2 else X.double()
     # The sum is finite unless an entry is not, or it overflows; a mask would be as large as X.
     if bool(X.detach().sum().isfinite()):
         return X
-    if not bool((~torch.isinf(X) if missing else torch.isfinite(X)).all()):
+    if not bool((~X.isinf() if missing else X.isfinite()).all()):
         raise InvalidInput(_not_finite(name, "a value"))
     return X
 
@@ -360,19 +375,3 @@ class Numbers(Vectors):
             whole = rng.integers(int(np.ceil(low)), int(high), size=(n, d), endpoint=True)
             return whole.astype(float)
         return low + (high - low) * rng.uniform(0.01, 0.99, size=(n, d))
-
-
-def like(A: Any, X: Any) -> Any:
-    """Return numbers in the kind of array that X is: its dtype and, of a tensor, its device."""
-    if not is_torch(X):
-        return np.asarray(A, dtype=X.dtype)
-    return namespace(X).as_tensor(A, dtype=X.dtype, device=X.device)
-
-
-def namespace(X: Any) -> ModuleType:
-    """Return the module, numpy or torch, whose functions act on X."""
-    if is_torch(X):
-        import torch
-
-        return torch
-    return np

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from mercer.domains import is_torch
+from mercer.domains import is_torch, namespace
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
+from mercer.engines.device import to_device
 from mercer.memory import free_on
 from mercer.settings import get_config
 
@@ -154,7 +155,6 @@ def _host_rates(largest: int) -> Rates:
 
 def _device_rates(device: str) -> Rates:
     """Return the rates of torch on a device."""
-    import torch
 
     def done(work: Callable[[], Any]) -> Callable[[], None]:
         def run() -> None:
@@ -163,14 +163,15 @@ def _device_rates(device: str) -> Rates:
         return run
 
     n = DEVICE_EDGE if device.startswith("cuda") else PRODUCT
-    A = torch.ones((n, n), dtype=torch.float64, device=device)
+    there = to_device(np.zeros(0), device)
+    A, v = there.new_ones(n, n), there.new_ones(n)
     single = A.float()
-    v = torch.ones(n, dtype=torch.float64, device=device)
     gemm = 2.0 * n**3 / _best(done(lambda: A @ A))
     gemm_single = 2.0 * n**3 / _best(done(lambda: single @ single))
     read = A.element_size() * n * n / _best(done(lambda: A @ v))
-    S = A * 0.5 + torch.eye(n, dtype=torch.float64, device=device)
-    potrf = n**3 / 3.0 / _best(done(lambda: torch.linalg.cholesky(S)))
+    S = A * 0.5
+    S.diagonal().add_(1.0)
+    potrf = n**3 / 3.0 / _best(done(lambda: namespace(S).linalg.cholesky(S)))
     return Rates(gemm, gemm_single, potrf, read, read)
 
 

@@ -9,15 +9,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils.random import sample_without_replacement
 
 from mercer.checks import random_source
-from mercer.domains import (
-    RowBlocks,
-    Vectors,
-    is_torch,
-    moderate,
-    namespace,
-    shifted,
-    to_host,
-)
+from mercer.domains import RowBlocks, Vectors, is_torch, moderate, namespace, shifted, to_host
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.estimator import LANDMARKS

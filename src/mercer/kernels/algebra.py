@@ -18,7 +18,7 @@ from mercer.domains import (
     Objects,
     Tables,
     Vectors,
-    like,
+    beside,
     namespace,
 )
 from mercer.engines.device import FusedScaled, FusedSum
@@ -122,7 +122,7 @@ class Combination(Kernel):
         lead = next((a for a, f in zip(arrays, follows, strict=True) if not f), None)
         if lead is None:
             return arrays
-        return [like(a, lead) if f else a for a, f in zip(arrays, follows, strict=True)]
+        return [beside(a, lead) if f else a for a, f in zip(arrays, follows, strict=True)]
 
     def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
         if isinstance(self.domain, GramRows):
@@ -297,7 +297,7 @@ class Sum(Combination):
         phi = self._alike([k._features(Z) for k, Z in self._inside(X)])
         if any(sp.issparse(p) for p in phi):
             return sp.hstack([sp.csr_array(p) for p in phi]).tocsr()
-        return namespace(phi[0]).hstack(phi)  # type: ignore[attr-defined]
+        return namespace(phi[0]).hstack(phi)
 
     def __repr__(self) -> str:
         right = f"({self.k2!r})" if isinstance(self.k2, Sum) else repr(self.k2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import like, namespace
+from mercer.domains import beside, namespace
 from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import metric
@@ -143,7 +143,7 @@ class Linear(Dot):
             )
         values, vectors = np.linalg.eigh(A)
         root = vectors * np.sqrt(np.maximum(values, 0))
-        return like(root, X)
+        return beside(root, X)
 
     def _map(self, X: Any) -> Any:
         return X if self.covariance is None else X @ self._root(X)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.polynomial import Polynomial
 
-from mercer.domains import is_torch, like, to_host
+from mercer.domains import beside, is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
@@ -107,7 +107,9 @@ def matern_drop(s: np.ndarray, nu: float) -> np.ndarray:
 
 def _through_numpy(formula: Any, s: Any) -> Any:
     """torch has no K_ν of general order: evaluate in main memory."""
-    return like(formula(to_host(s).astype(float) if is_torch(s) else s), s)
+    if not is_torch(s):
+        return formula(s).astype(s.dtype, copy=False)
+    return beside(formula(s.detach().cpu().numpy().astype(float)), s)
 
 
 def _bessel_form(nu: float, z: np.ndarray) -> np.ndarray:
@@ -238,8 +240,7 @@ class RBF(Radial):
                 f"RBF: covariance is {sigma.shape[0]} × {sigma.shape[0]} but X has "
                 f"{X.shape[1]} columns."
             )
-        inverse = np.linalg.inv(np.linalg.cholesky(sigma))
-        return like(inverse, X)
+        return beside(np.linalg.inv(np.linalg.cholesky(sigma)), X)
 
     def _to_metric(self, X: Any) -> Any:
         if self.covariance is None:

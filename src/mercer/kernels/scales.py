@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import namespace, to_host
+from mercer.domains import beside, namespace, to_host
 from mercer.errors import InvalidInput
 from mercer.memory import on_gpu, require_memory
 
@@ -43,49 +43,45 @@ def spread_on_device(
     counts : ndarray of shape (m,)
         Weights of the rows.
     """
-    torch, X = namespace(X), X.detach()
+    X = X.detach()
     kept = None if w is None else np.flatnonzero(w)
     if (len(X) if kept is None else len(kept)) <= most:
         if w is None or kept is None:
             return to_host(X), np.ones(len(X))
-        return to_host(X[torch.as_tensor(kept, device=X.device)]), w[kept]
-    n, device = len(X), X.device
+        return to_host(X[kept]), w[kept]
+    n, xp = len(X), namespace(X)
     require_memory(
         48 * n,  # positions on the line, their order, and the room to sort them
         f"the median distance of {n} points",
         "Give the length scale as a number, or those of some points",
         X,
     )
-    wide: dict[str, Any] = {"dtype": torch.float64, "device": device}
+    wide = X[:0].double()
     largest = max(float(part.abs().max()) for _, part in _chunks(X)) or 1.0
-    direction = torch.as_tensor(line / largest, **wide)
-    place = torch.empty(n, **wide)
+    direction, place = beside(line / largest, wide), wide.new_empty(n)
     for rows, part in _chunks(X):
         place[rows] = part.double() @ direction
-    place, order = torch.sort(place, stable=True)
+    place, order = place.sort(stable=True)
     # Copies lie at one place up to rounding; few different points are taken whole, with counts.
-    higher = torch.diff(place.float()) > 0
+    higher = place.float().diff() > 0
     del place
-    if w is None:
-        share = torch.arange(1, n + 1, **wide)
-    else:
-        share = torch.cumsum(torch.as_tensor(w, **wide)[order], 0)
+    share = (wide.new_ones(n) if w is None else beside(w, wide)[order]).cumsum(0)
     if int(higher.sum()) < most:
         ends = higher.nonzero()[:, 0]
-        last = torch.cat([ends, ends.new_full((1,), n - 1)])
-        counts = torch.diff(share[last], prepend=share.new_zeros(1))
+        last = xp.concatenate([ends, ends.new_full((1,), n - 1)])
+        counts = share[last].diff(prepend=share.new_zeros(1))
         last, counts = last[counts > 0], counts[counts > 0]
     else:
         wanted = (np.arange(most) + 0.5) / most * float(share[-1])
-        found = torch.searchsorted(share, torch.as_tensor(wanted, **wide))
-        last, counts = torch.unique(found, return_counts=True)
+        found = xp.searchsorted(share, beside(wanted, share))
+        last, counts = found.unique(return_counts=True)
     return to_host(X[order[last]]), to_host(counts).astype(float)
 
 
 def deviation_on_device(X: Any, w: np.ndarray | None) -> tuple[float, int]:
     """Return the standard deviation of all entries over 2ᵉ, and e; 0 if all are equal."""
-    torch, X = namespace(X), X.detach()
-    weights = None if w is None else torch.as_tensor(w, dtype=torch.float64, device=X.device)
+    X = X.detach()
+    weights = None if w is None else beside(w, X[:0].double())
 
     def parts() -> Iterator[tuple[Any, Any]]:
         for rows, part in _chunks(X):

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.domains import Vectors, is_torch, namespace
 from mercer.engines import cuts, gram, run_tiles
-from mercer.engines.device import TorchEngine, chosen_device, full_precision
+from mercer.engines.device import TorchEngine, chosen_device, full_precision, to_device
 from mercer.errors import InvalidInput
 from mercer.memory import free_memory, free_on, named_when_full, require_memory, run_within_memory
 from mercer.operators.gram import gram_of
@@ -465,12 +465,7 @@ class Place:
     @moved
     def tensor(self, A: Any) -> Any:
         """Return an array on the device, its dtype as it is."""
-        import torch
-
-        if is_torch(A):
-            return A.to(self.device)
-        A = A if A.flags.writeable and min(A.strides, default=0) >= 0 else A.copy()
-        return torch.as_tensor(A, device=self.device)
+        return to_device(A, self.device)
 
     @moved
     def wide(self, A: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Domain, Packed, concatenate, is_torch, like, namespace, to_host
+from mercer.domains import Domain, Packed, beside, concatenate, is_torch, namespace, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.sparsify import project
@@ -291,7 +291,8 @@ class Function:
         points = concatenate(self.kernel.domain, self.points, other.points)
         kernel = self.kernel if self.kernel == other.kernel else _opened(self.kernel)
         a, b = _alike(self.coef, other.coef)
-        return Function(kernel, points, namespace(a).concatenate([a, b]), offset)
+        coef = namespace(a).concatenate([a, b])
+        return Function(kernel, points, coef, offset)
 
     __radd__ = __add__
 
@@ -331,7 +332,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _like(A: Any, tensor: Any) -> Any:
-    return like(A, tensor if tensor.is_floating_point() else tensor.double())
+    return beside(A, tensor if tensor.is_floating_point() else tensor[:0].double())
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, is_torch, like
+from mercer.domains import GramRows, beside, is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.function import Function
@@ -201,7 +201,7 @@ def center(K: Any, rows: Any = None, weights: Any = None) -> Any:
         )
     w = check_weights(weights, n, "center")
     wide = _wide(K)
-    w = like(w, wide) if is_torch(K) else w
+    w = beside(w, wide)
     by_column, by_row = w @ wide, wide @ w
     mean = by_row @ w
     if rows is None:

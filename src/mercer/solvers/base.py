@@ -299,10 +299,14 @@ def check_index(value: Any, name: str, owner: str, low: int, high: int | None = 
     return int(value)
 
 
-def check_limits(options: Any, owner: str) -> None:
-    """Raise `InvalidInput` unless tol, max_iter, max_time and callback of a solver are legal."""
+def check_limits(options: Any, owner: str, *, endless: bool = False) -> None:
+    """Raise `InvalidInput` unless tol, max_iter, max_time and callback of a solver are legal.
+
+    Where it may be endless, max_iter may be None.
+    """
     check_number(options.tol, "tol", owner, 0.0, 1.0)
-    check_index(options.max_iter, "max_iter", owner, 1)
+    if not endless or options.max_iter is not None:
+        check_index(options.max_iter, "max_iter", owner, 1)
     if options.max_time is not None:
         check_number(options.max_time, "max_time", owner, 0.0)
     if options.callback is not None and not callable(options.callback):

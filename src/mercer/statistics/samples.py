@@ -14,8 +14,8 @@ from mercer.domains import (
     Vectors,
     concatenate,
     is_torch,
-    namespace,
     odd_point,
+    to_host,
 )
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
@@ -67,12 +67,10 @@ def named_kernel(kernel: Any, owner: str) -> Kernel:
 
 def _on_host(X: Any, name: str, owner: str) -> np.ndarray:
     """Return a tensor as an array, in a precision that NumPy has."""
-    torch = namespace(X)
-    if X.layout != torch.strided or X.is_meta:
+    if str(X.layout) != "torch.strided" or X.is_meta:
         what = "is on the device 'meta'" if X.is_meta else f"has the layout {X.layout}"
         raise InvalidInput(f"{owner}: the tensor {name} {what}; give numbers, {name}.to_dense().")
-    X = X.detach().cpu()
-    return np.asarray((X.float() if X.dtype == torch.bfloat16 else X).numpy())
+    return np.asarray(to_host(X))
 
 
 def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from mercer.checks import Clock
 from mercer.solvers.risk.kinked import Kinked
 
 
@@ -87,7 +88,7 @@ def test_no_features_and_no_steps():
     t, one = np.array([1.0, 2.0, 10.0]), np.ones(3)
     point, _ = solved(np.zeros((3, 0)), t, -one, one, 1.0, True)
     assert point.b == pytest.approx(2.0) and len(point.v) == 0
-    for limits in ({"max_iter": 0}, {"late": lambda: True}):
+    for limits in ({"max_iter": 0}, {"clock": Clock(0.0)}):
         point, steps = solved(np.ones((3, 1)), t, -0.2 * one, 0.8 * one, 1.0, True, **limits)
         assert steps == 0 and abs(point.s.sum()) < 1e-15 and np.isfinite(point.v).all()
         assert (point.s >= -0.2).all() and (point.s <= 0.8).all()

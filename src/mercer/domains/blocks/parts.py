@@ -191,7 +191,7 @@ def take_points(X: Any, index: np.ndarray) -> Any:
     """Return some points of any collection."""
     if isinstance(X, list | tuple):
         return [X[i] for i in index]
-    return X[namespace(X).as_tensor(index, device=X.device) if is_torch(X) else index]
+    return X[index]
 
 
 def join_points(pieces: Sequence[Any]) -> Any:

@@ -35,6 +35,17 @@ def chosen_device() -> str:
     return wanted
 
 
+def to_device(A: Any, device: Any) -> Any:
+    """Return an array or a tensor on a device, its dtype as it is."""
+    import torch
+
+    if is_torch(A):
+        return A.to(device)
+    # torch warns on read-only memory, and knows no negative strides
+    A = A if A.flags.writeable and min(A.strides, default=0) >= 0 else A.copy()
+    return torch.as_tensor(A, device=device)
+
+
 class TorchEngine(Engine):
     """Tensors on one device; NumPy data go where ``config(device=...)`` says."""
 
@@ -45,7 +56,7 @@ class TorchEngine(Engine):
         if is_torch(X) or not isinstance(X, np.ndarray | sp.sparray | sp.spmatrix):
             return X
         try:
-            import torch
+            import torch  # noqa: F401
         except ImportError as error:
             raise InvalidInput(
                 "config(engine='torch'): torch is not installed; pip install 'mercer[torch]'."
@@ -53,9 +64,8 @@ class TorchEngine(Engine):
         dense: Any = X.toarray() if sp.issparse(X) else X  # type: ignore[union-attr]
         if dense.dtype.kind not in "fiub":
             return X
-        dense = dense if dense.flags.writeable else dense.copy()  # torch warns on read-only memory
         with named_when_full(f"{len(dense)} rows", FEWER):
-            return torch.as_tensor(dense, device=chosen_device())
+            return to_device(dense, chosen_device())
 
     def to_numpy(self, A: Any) -> np.ndarray:
         """Return a tensor as an array in main memory."""

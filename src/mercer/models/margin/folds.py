@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, NotConverged
 from mercer.estimator import Sample
 from mercer.models.margin.problems import Machine, Task, soft_machines
@@ -193,12 +193,12 @@ class Tally:
             )
 
 
-def with_time_left(model: Any, began: float) -> Any:
-    """Return a model with what is left of its `max_time`, counted from `began`."""
+def with_time_left(model: Any, clock: Clock) -> Any:
+    """Return a model with what is left of its `max_time`."""
     if model.max_time is None:
         return model
     part = copy.copy(model)
-    part.max_time = max(float(model.max_time) - (time.monotonic() - began), 1e-9)
+    part.max_time = clock.rest(1e-9)
     return part
 
 

@@ -16,19 +16,18 @@ from functools import partial
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.errors import NotSeparable
 from mercer.estimator import Sample
 from mercer.models.margin.hulls import HullSpace, common_point, nearest_points, side_name, space_of
 from mercer.models.margin.problems import (
     Machine,
     Task,
-    deadline_of,
     is_good,
     one_by_one,
     solve_all,
     square_norm,
     stopped,
-    time_left,
 )
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
@@ -55,14 +54,14 @@ def solve_in_own_unit(
     `problem_in` returns the problem in a unit; what is returned is in the unit wanted, up to a
     factor of two.
     """
-    deadline = deadline_of(solver)
+    clock = Clock(solver.max_time)
     start, taken = None, 0
     most = MOST_STEPS if solver.max_iter is None else solver.max_iter
     portion = FIRST_PORTION
     while True:
         problem = problem_in(unit)
         limit = min(portion, max(1, most - taken))
-        one = SMO(solver.tol, limit, time_left(deadline), solver.callback)
+        one = SMO(solver.tol, limit, clock.rest(), solver.callback)
         solution = solve_all([problem], rows, one, [start])[0]
         taken += solution.n_iter
         better = unit_of(problem, solution)
@@ -161,7 +160,7 @@ class _Hulls:
 
     def __init__(self, data: Sample, rows: Rows, task: Task, solver: SMO, offset: bool, owner: str):
         self.data, self.task, self.offset, self.owner = data, task, offset, owner
-        self.solver, self.deadline = solver, deadline_of(solver)
+        self.solver, self.clock = solver, Clock(solver.max_time)
         self.space = space_of(data, rows, task, offset)
 
     def problem(self, unit: float) -> BoxQP:
@@ -187,7 +186,7 @@ class _Hulls:
         space, solver, tol = self.space, self.solver, float(self.solver.tol)
         largest = space.radius**2
         first = 1.0 / largest if largest > 0 else 1.0
-        fine = SMO(FINER * tol, solver.max_iter, time_left(self.deadline), solver.callback)
+        fine = SMO(FINER * tol, solver.max_iter, self.clock.rest(), solver.callback)
         problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
         total, best = problem.totals[0], self.unit(problem, solution)
         weights, cause = np.abs(solution.value) / total, solution.message
@@ -206,7 +205,7 @@ class _Hulls:
         y, Z, tol = self.task.signs, self.space.columns(), float(self.solver.tol)
         if Z is None:
             return None
-        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, time_left(self.deadline))
+        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, self.clock.rest())
         if found is None:
             return None
         best = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.estimator import Sample, is_plain_linear, linear_weights
 from mercer.models.margin.problems import Task
 from mercer.operators import Dense, Gram
@@ -34,7 +34,7 @@ def nearest_points(
     The points are the rows of Z, y has their sides; the segment runs between the hulls of the
     sides, without an offset from 0 to the hull of yᵢzᵢ. `guess` is a direction to begin with.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds
+    clock = Clock(seconds)
     positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
 
     def lowest(w: np.ndarray) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def nearest_points(
         least = ROUNDING * float(np.abs(w) @ np.abs(P).max(axis=0))
         if float(w @ w) - float(w @ p) <= least or new in corral:
             return _spread(corral, _more_digits(P, weights), len(y))
-        if deadline is not None and time.monotonic() > deadline:
+        if clock.late:
             return None
         corral, P, weights = [*corral, new], np.vstack([P, p]), np.append(weights, 0.0)
         while True:

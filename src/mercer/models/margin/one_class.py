@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,14 +9,9 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import Clock
 from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
-from mercer.models.margin.machines import (
-    MACHINE,
-    RULES,
-    function_of,
-    values,
-    weights_of_columns,
-)
+from mercer.models.margin.machines import MACHINE, RULES, function_of, values, weights_of_columns
 from mercer.models.margin.problems import (
     Machine,
     check_share,
@@ -160,8 +154,8 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         w = data.weights
         none, total = np.zeros(len(w)), float(self.nu) * float(w.sum())
         problem = BoxQP(rows.K, none, none, w, (total,))
-        solver, began, steps, start = solver_of(self), time.monotonic(), 0, None
-        tol, limit, seconds = float(solver.tol), solver.max_iter, solver.max_time
+        solver, steps, start = solver_of(self), 0, None
+        tol, limit, clock = float(solver.tol), solver.max_iter, Clock(solver.max_time)
         while True:
             solution = solve(self, [problem], rows, None if start is None else [start], solver)[0]
             steps += solution.n_iter
@@ -169,8 +163,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
             if machine.solution.converged or not solution.converged:
                 return machine
             start, goal = solution.value, 0.25 * solver.tol  # ρ was moved: its gap asks for more
-            left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
-            solver = SMO(goal, None if limit is None else max(1, limit - steps), left)
+            solver = SMO(goal, None if limit is None else max(1, limit - steps), clock.rest())
             if goal < LEAST * tol:
                 return machine
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from mercer.checks import check_grid
+from mercer.checks import Clock, check_grid
 from mercer.errors import InvalidInput
 from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, fold_machines, splits, values_at, with_time_left
@@ -129,14 +128,14 @@ def path_along_C(
             if attribute in vars(fresh):
                 setattr(member, attribute, getattr(fresh, attribute))
         starts = [grown(m, C / models[-1].C) for m in machines] if models else None
-        began = time.monotonic()
+        clock = Clock(member.max_time)
         machines = member._machines(data, rows, starts=starts)
         tally.count(machines)
         member._store(data, machines)
-        member._after_fit(data, rows, began)
+        member._after_fit(data, rows, clock)
         models.append(member)
         if walk is not None:
-            walk.step(member, machines, began)
+            walk.step(member, machines, clock)
     tally.warn(name, "of the path", "these solutions are approximate")
     if walk is not None:
         walk.tally.warn(name, "in the folds of the path", "the scores are approximate")
@@ -197,7 +196,7 @@ class FoldWalk:
         self,
         model: Any,
         machines: Sequence[Machine] | None = None,
-        began: float | None = None,
+        clock: Clock | None = None,
         limit: float = np.inf,
     ) -> bool:
         """Solve the folds for the C of a model, from its solution on all points if it is there.
@@ -208,8 +207,8 @@ class FoldWalk:
             Whose C is not below that of the last step.
         machines : sequence of Machine, optional
             Its solution on all points.
-        began : float, optional
-            When the time that `max_time` limits began, by ``time.monotonic``; now by default.
+        clock : Clock, optional
+            Of the time that `max_time` limits; it begins now by default.
         limit : float, optional
             A mean share of wrong rows. As soon as that of all folds must exceed it the other folds
             are left alone, and nothing is noted.
@@ -219,7 +218,7 @@ class FoldWalk:
         bool
             Whether all folds were solved.
         """
-        began = time.monotonic() if began is None else began
+        clock = clock or Clock(model.max_time)
         n, begin = len(self.data.y), [np.zeros(len(self.data.y))] * len(self.tasks)
         if machines is not None and not self.last:
             begin = [spread(m.coef, m.index, n) for m in machines]
@@ -228,7 +227,7 @@ class FoldWalk:
             if k in self.last:
                 machines, C = self.last[k]
                 begin = [spread(grown(m, model.C / C), m.index, n) for m in machines]
-            part = with_time_left(model, began)
+            part = with_time_left(model, clock)
             fold = fold_machines(part, self.data, self.rows, train, begin)
             self.tally.count(fold)
             score, loss = self._judge(model, values_at(self.rows, fold, test), test)

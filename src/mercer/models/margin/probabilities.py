@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import Clock
 from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
 from mercer.models.margin.machines import columns_of, has_pairs
@@ -229,13 +230,13 @@ def from_rest(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndarr
 # ---- probabilities ----
 
 
-def fit_probabilities(model: Any, data: Sample, rows: Rows, began: float) -> None:
+def fit_probabilities(model: Any, data: Sample, rows: Rows, clock: Clock) -> None:
     """Fit the sigmoid of every two-class problem, and store it in the model.
 
     Five stratified folds on the rows of the fit itself; each begins at the full solution without
     the coefficients of the points it leaves out, which takes few steps where few change.
 
-    `max_time` limits the whole fit, which began at `began` by ``time.monotonic``.
+    `max_time` limits the whole fit, whose clock is given.
     """
     n, owner = len(data.y), type(model).__name__
     fold, counts = deal_folds(data, rows, model.random_state, owner)
@@ -247,7 +248,7 @@ def fit_probabilities(model: Any, data: Sample, rows: Rows, began: float) -> Non
     values, tally = np.empty((n, len(full))), Tally()
     for k in np.unique(fold):
         held = np.flatnonzero(fold == k)
-        part = with_time_left(model, began)
+        part = with_time_left(model, clock)
         machines = fold_machines(part, data, rows, np.flatnonzero(fold != k), list(full))
         values[held] = values_at(rows, machines, held)
         tally.count(machines)

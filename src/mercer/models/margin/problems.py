@@ -8,7 +8,6 @@ that paths and folds can do it again on the same data and rows.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.checks import as_number, positive, step_limit
+from mercer.checks import Clock, as_number, positive, step_limit
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import JUDGED, Sample, check_definite, unproven
@@ -86,12 +85,12 @@ def solve_all(
 
     `starts` has an array or None for each problem.
     """
-    deadline = deadline_of(solver)
+    clock = Clock(solver.max_time)
 
     def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
         problem, start, taken = problems[i], None if starts is None else starts[i], 0
         if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
-            fine = SMO(min(FINE, solver.tol), STEPS, time_left(deadline), callback)
+            fine = SMO(min(FINE, solver.tol), STEPS, clock.rest(), callback)
             solution = fine.solve(problem, start, rows)
             if solution.converged:
                 return solution
@@ -99,7 +98,7 @@ def solve_all(
                 return replace(solution, converged=True, message="")
             start, taken = solution.value, solution.n_iter
         limit = None if solver.max_iter is None else solver.max_iter - taken
-        solution = SMO(solver.tol, limit, time_left(deadline), callback).solve(problem, start, rows)
+        solution = SMO(solver.tol, limit, clock.rest(), callback).solve(problem, start, rows)
         return replace(solution, n_iter=solution.n_iter + taken)
 
     if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 1.5 * rows.n:
@@ -136,19 +135,9 @@ def _side_by_side(
 
 def one_by_one(solver: SMO, tasks: Sequence[Any]) -> Iterator[tuple[Any, SMO]]:
     """Yield every task with a solver for it, whose `max_time` is what the others have left."""
-    deadline = deadline_of(solver)
+    clock = Clock(solver.max_time)
     for task in tasks:
-        yield task, SMO(solver.tol, solver.max_iter, time_left(deadline), solver.callback)
-
-
-def deadline_of(solver: SMO) -> float | None:
-    """Return when the `max_time` of a solver that begins now is over, by ``time.monotonic``."""
-    return None if solver.max_time is None else time.monotonic() + solver.max_time
-
-
-def time_left(deadline: float | None) -> float | None:
-    """Return the seconds until a deadline, 0 after it."""
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+        yield task, SMO(solver.tol, solver.max_iter, clock.rest(), solver.callback)
 
 
 def square_norm(problem: BoxQP, solution: Solution) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer import state
+from mercer.checks import Clock
 from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator, Sample, accuracy, choose_class, prepare_labels
 from mercer.models.margin.hard import hard_machines, hard_where_possible
@@ -37,13 +37,11 @@ from mercer.models.margin.problems import (
     binary_tasks,
     check_positive,
     check_price,
-    deadline_of,
     gram_rows,
     in_name_of,
     soft_machines,
     solver_of,
     store,
-    time_left,
     votes,
 )
 from mercer.solvers import SMO, Rows, Solution
@@ -121,12 +119,12 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            began = time.monotonic()
+            clock = Clock(self.max_time)
             self._check_params()
             data = self._prepare(X, y, sample_weight)
             rows = gram_rows(data.kernel, data.X, type(self).__name__)
             self._store(data, self._machines(data, rows))
-            self._after_fit(data, rows, began)
+            self._after_fit(data, rows, clock)
             self.solution_.unwrap()
         return self
 
@@ -153,10 +151,10 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         """Solve every two-class problem."""
         raise InvalidInput(f"{type(self).__name__}: use SVC or NuSVC.")
 
-    def _after_fit(self, data: Sample, rows: Rows, began: float) -> None:
-        """Do what a fit does once its machines are stored; it began then, by ``time.monotonic``."""
+    def _after_fit(self, data: Sample, rows: Rows, clock: Clock) -> None:
+        """Do what a fit does once its machines are stored."""
         if self.probability:
-            fit_probabilities(self, data, rows, began)
+            fit_probabilities(self, data, rows, clock)
 
     def _store(self, data: Sample, machines: Sequence[Machine]) -> None:
         store(self, data, machines)
@@ -478,13 +476,13 @@ class SVC(MarginClassifier):
             with in_name_of(owner):
                 return hard_machines(data, rows, tasks, solver, offset, owner)
         check_price(self, C, data, rows)
-        deadline, hard = deadline_of(solver), dict[int, Machine]()
+        clock, hard = Clock(solver.max_time), dict[int, Machine]()
         if starts is None and solver.max_iter is None and _is_large(C, data, rows):
             limited = SMO(solver.tol, LARGE_STEPS, solver.max_time, solver.callback)
             with in_name_of(owner):
                 hard = hard_where_possible(data, rows, tasks, limited, offset, C)
         rest = [task for i, task in enumerate(tasks) if i not in hard]
-        one = SMO(solver.tol, solver.max_iter, time_left(deadline), solver.callback)
+        one = SMO(solver.tol, solver.max_iter, clock.rest(), solver.callback)
         soft = iter(soft_machines(self, data, rows, rest, [C] * len(rest), starts, one))
         return [hard[i] if i in hard else next(soft) for i in range(len(tasks))]
 

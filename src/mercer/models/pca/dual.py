@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.domains import is_torch
-from mercer.engines.device import room
+from mercer.engines.device import room, to_device
 from mercer.errors import NotPositiveDefinite
 from mercer.estimator import INDEFINITE, JUDGED, check_definite, unproven
 from mercer.kernels import Kernel
@@ -273,9 +273,7 @@ def _multiplied(F: np.ndarray, device: Any) -> _HostRows:
     """Return the rows where they are multiplied: on the device, if there is room for them."""
     if device is None or 2 * F.nbytes > room():
         return _HostRows(F)
-    import torch
-
-    return _DeviceRows(torch.as_tensor(F, device=device))
+    return _DeviceRows(to_device(F, device))
 
 
 def pivots_allowed(n: int, rank: int | None, want: Wanted) -> int:

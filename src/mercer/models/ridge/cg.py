@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg.blas import dsymv, ssymv
 
+from mercer.checks import Clock
 from mercer.domains import GramRows, is_torch
 from mercer.engines import gram, matmul, pick
 from mercer.kernels import Kernel
@@ -212,7 +212,7 @@ def fit_by_cg(
 
 class _Refinement:
     def __init__(self, p: LeastSquares, alpha: float, options: SolverOptions, storage: Any):
-        self.start = time.monotonic()
+        self.clock = Clock(options.max_time)
         self.p, self.alpha, self.options = p, alpha, options
         n, t = p.T.shape
         memory = get_config().memory
@@ -268,14 +268,12 @@ class _Refinement:
         tol = SAFETY * self.options.tol / left * 10.0 ** (1 - self.rounds)
         if self.K.storage == "single":
             tol = max(tol, SINGLE)
-        seconds, steps = self.options.max_time, self.options.max_iter
-        if seconds is not None:
-            seconds = max(1e-9, seconds - (time.monotonic() - self.start))
+        steps = self.options.max_iter
         solver = ConjugateGradients(
             tol=min(tol, 0.5),
             max_iter=None if steps is None else max(1, steps - self.steps),
             preconditioner=self.made,
-            max_time=seconds,
+            max_time=self.clock.rest(1e-9),
         )
         with config(memory=self.left):
             solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge))
@@ -283,7 +281,7 @@ class _Refinement:
         self.slow = solved.extra["stopped"] == "slow"
         if steps is not None and self.steps >= steps:
             self.limit = f"max_iter={steps} was reached"
-        elif seconds is not None and time.monotonic() - self.start >= self.options.max_time:  # type: ignore[operator]
+        elif self.clock.late:
             self.limit = f"max_time={self.options.max_time:g} seconds was reached"
         z = np.asarray(solved.value)
         return (z[:, :-1], z[:, -1:]) if first else (z, h)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains import RowBlocks, is_torch, to_host
+from mercer.domains import RowBlocks, beside, is_torch, to_host
 from mercer.engines import pick
 from mercer.engines.passes import RowPass, row_pass
 from mercer.estimator import Sample, in_double
@@ -87,7 +87,7 @@ def centred_rows(
         name="centers",
     )
     if is_torch(X):
-        Z = _beside(Z, X)  # targets and weights go there with each chunk of rows
+        Z = beside(Z, X)  # targets and weights go there with each chunk of rows
     elif isinstance(X, np.ndarray) and isinstance(Z, np.ndarray) and X.dtype.kind == "f":
         Z = Z.astype(X.dtype, copy=False)  # rows in single precision stay so
     wide = in_double(Z)
@@ -104,13 +104,6 @@ def _looked_at(gram: np.ndarray) -> bool:
     """Whether centres are few enough for a look at their span; NaN is left to the solver."""
     few = len(gram) <= SPANNING and 2 * gram.nbytes <= get_config().memory // 4
     return few and bool(np.isfinite(gram).all())
-
-
-def _beside(Z: Any, X: Any) -> Any:
-    """Return centres as a tensor where X is, in its precision."""
-    import torch
-
-    return torch.as_tensor(Z, dtype=X.dtype, device=X.device)
 
 
 def in_own_units(

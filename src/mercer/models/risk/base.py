@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.checks import positive, solver_limits
+from mercer.checks import Clock, positive, solver_limits
 from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import (
@@ -339,11 +338,10 @@ class Risk(KernelEstimator):
             return fit_softmax(*problem, rows=rows, start=begin(data.y), **limits)
         prepare: Any = smooth_rows if loss.smooth else dual_rows
         rows = prepare(kernel, X, limits["owner"]) if rows is None else rows
-        deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
+        clock = Clock(limits["max_time"])
         fits = []
         for j, signs in enumerate(class_signs(data.y, np.arange(k))):
-            if deadline is not None:
-                limits = {**limits, "max_time": max(0.0, deadline - time.monotonic())}
+            limits = {**limits, "max_time": clock.rest()}
             shared = {"rows": rows, "start": begin(signs, j), **limits}
             fits.append(one(kernel, X, signs, loss, alpha, w, offset, **shared))
         return fits[0] if len(fits) == 1 else stacked(fits)

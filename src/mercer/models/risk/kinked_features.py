@@ -8,7 +8,6 @@ v and a are, and that is not the difference of anything.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import lstsq, qr
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, check_diagonal
 from mercer.models.margin import gram_rows
@@ -119,7 +119,7 @@ def kinked_point(
     max_time: float | None,
 ) -> tuple[KinkedPoint, int, str]:
     """Return the minimum for slopes from lower to upper beyond a tube, steps, what ended them."""
-    deadline = None if max_time is None else time.monotonic() + max_time
+    clock = Clock(max_time)
     index = None
     if epsilon > 0:  # two kinks a row, at the edges of the tube
         none, index = np.zeros(len(y)), np.tile(np.arange(len(y)), 2)
@@ -130,15 +130,11 @@ def kinked_point(
         basis, F = _span(F, len(F) - offset)  # rows around their mean depend on one another
     problem = Kinked(F, y, lower, upper, alpha, offset, index)
     limit = STEPS if max_iter is None else max_iter
-
-    def late() -> bool:
-        return deadline is not None and time.monotonic() > deadline
-
-    c, s, steps = problem.solve(limit, late)
+    c, s, steps = problem.solve(limit, clock)
     said = "rounding stops it"
     if steps >= limit:
         said = f"stopped by max_iter={limit}"
-    elif late():
+    elif clock.late:
         said = f"stopped by max_time={max_time:g}"
     c, s = problem.polished(c, s)
     if index is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +9,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer import state
-from mercer.checks import as_number, positive
+from mercer.checks import Clock, as_number, positive
 from mercer.domains import to_host
 from mercer.errors import InvalidInput
-from mercer.estimator import (
-    Sample,
-    Together,
-    given_targets,
-    is_stream,
-    judged_blocks,
-    r_squared,
-)
+from mercer.estimator import Sample, Together, given_targets, is_stream, judged_blocks, r_squared
 from mercer.losses import Huber, Loss, Pinball
 from mercer.models.risk.base import Risk
 from mercer.models.risk.fit import ERMFit, stacked
@@ -263,12 +255,11 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         given = _levels(self.quantile, limits["owner"])
         levels, offset = np.atleast_1d(given), bool(self.fit_intercept)
         rows = dual_rows(data.kernel, data.X, limits["owner"], often=len(levels) > 1)
-        deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
+        clock = Clock(limits["max_time"])
         fits: dict[int, ERMFit] = {}
         start = None
         for j in np.argsort(levels):
-            if deadline is not None:
-                limits = {**limits, "max_time": max(0.0, deadline - time.monotonic())}
+            limits = {**limits, "max_time": clock.rest()}
             loss = Pinball(levels[j])
             if near is not None:
                 a = near.dual_coef_.reshape(data.n, -1)[:, j]

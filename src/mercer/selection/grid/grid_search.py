@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
 from mercer.estimator import KernelEstimator, refuse_unread
 from mercer.selection.grid.paths import grouped, of_kernel, plain_fit
@@ -168,11 +168,10 @@ def search(
     number = isinstance(max_time, int | float | np.number) and not isinstance(max_time, bool)
     if max_time is not None and not (number and max_time >= 0):
         raise InvalidInput(f"search: max_time={max_time!r}; give seconds, or None for no limit.")
-    began = time.monotonic()
+    clock = Clock(max_time)
     points = points_of(grid, model, "search")
     scorer = FoldScorer(model, X, y, sample_weight, cv, scoring, groups=groups)
-    if max_time is not None:
-        scorer.deadline = began + float(max_time)
+    scorer.clock = clock
     scores = _scores(model, points, scorer)
     message = _report(scorer, scores)
     table = table_of(points, scores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
@@ -16,6 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from mercer.checks import Clock
 from mercer.domains import Table, Vectors, is_torch
 from mercer.errors import InvalidInput, MercerError
 from mercer.estimator import (
@@ -200,11 +200,11 @@ class FoldScorer:
         Training and test positions.
     failures : list of tuple
         Parameters, number of the fold, and the exception of every fit or score that failed.
-    deadline : float or None
-        Time by ``time.monotonic`` from which nothing new is begun, once one setting has all its
-        scores; what is not scored is NaN.
+    clock : Clock
+        When it is late nothing new is begun, once one setting has all its scores; what is not
+        scored is NaN.
     stopped : bool
-        Whether the deadline left something out.
+        Whether the clock left something out.
     tally : Tally
         Counts problems along paths that did not converge.
     """
@@ -234,7 +234,7 @@ class FoldScorer:
         self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model), owner)
         self.apart = all(_is_apart(train, test, self.n) for train, test in self.folds)
         self.failures: list[tuple[dict, int, Exception]] = []
-        self.deadline: float | None = None
+        self.clock = Clock()
         self.stopped, self.complete, self.tally = False, False, Tally()
         self._held: tuple[Kernel, np.ndarray] | None = None
         self._rows: tuple[Kernel, Rows] | None = None
@@ -285,7 +285,7 @@ class FoldScorer:
 
     def late(self) -> bool:
         """Whether nothing new may be begun."""
-        late = self.complete and self.deadline is not None and time.monotonic() > self.deadline
+        late = self.complete and self.clock.late
         self.stopped |= late
         return late
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from mercer.checks import at_theta
+from mercer.checks import Clock, at_theta
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.margin import ALIKE
 from mercer.selection.tuning.errors import (
@@ -103,7 +102,7 @@ class Compass(ABC):
         data: TuneData | None = None,
     ):
         self.kernel, self.plan, self.max_iter, self.data = kernel, plan, max_iter, data
-        self.deadline = None if max_time is None else time.monotonic() + max_time
+        self.clock = Clock(max_time)
         self.free = plan.box[:, 0] < plan.box[:, 1]
         self.inner: list[Axis] = [axis for axis in plan.axes if axis.of_kernel]
         self.outer: list[Axis] = [axis for axis in plan.axes if not axis.of_kernel]
@@ -157,10 +156,9 @@ class Compass(ABC):
         factors = STARTS if (scales * self.free).any() else STARTS[:1]
         thetas = [np.clip(self.kernel.theta + np.log(f) * scales, *box.T) for f in factors]
         if self.data is not None and self.free.sum() > 1:
-            seconds = None
-            if self.deadline is not None:
-                seconds = max(0.0, 0.5 * (self.deadline - time.monotonic()))
-            guess = theta_of_ridge(self.data, box, seconds, self.max_iter)
+            seconds = self.clock.rest()
+            half = None if seconds is None else 0.5 * seconds
+            guess = theta_of_ridge(self.data, box, half, self.max_iter)
             if guess is not None:  # first, since it often is far better
                 thetas.insert(0, guess)
         yield from itertools.product(thetas, _product(self.inner))
@@ -242,8 +240,7 @@ class Compass(ABC):
         return before is not None and self.best is not before and self._gained(before)
 
     def _is_late(self) -> bool:
-        late = self.deadline is not None and time.monotonic() > self.deadline
-        return late and bool(self.table)
+        return bool(self.table) and self.clock.late
 
     def _note(self, trial: Trial) -> None:
         theta = dict(zip(trial.kernel.theta_names, np.exp(trial.kernel.theta), strict=True))
@@ -331,7 +328,7 @@ def tune_by_compass(
     model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions
 ) -> TuneResult:
     """Tune a model by a compass search of its errors on folds, or with each row left out."""
-    began, limit, rng = time.monotonic(), options.max_time, options.random_state
+    clock, rng = Clock(options.max_time), options.random_state
     model = as_plain_model(model, y)
     data = tune_data(model, X, y, sample_weight, options.max_points, rng)
     errors: Any
@@ -347,9 +344,8 @@ def tune_by_compass(
             f"tune: there is nothing to tune: {data.kernel!r} has no parameters to tune, and "
             f"{type(model).__name__} has no penalty; give over a dict of names to choices."
         )
-    left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-    search = CompassSearch(errors, data.kernel, plan, options.max_iter, left, data)
-    errors.deadline = search.deadline
+    search = CompassSearch(errors, data.kernel, plan, options.max_iter, clock.rest(), data)
+    errors.clock = search.clock
     ended = search.run()
     errors.warn(type(model).__name__)
     warn_of_failures(search.lost())

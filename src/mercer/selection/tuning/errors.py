@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
 from mercer.estimator import check_labels, check_weights, class_signs
 from mercer.losses import Logistic, Pinball
@@ -167,7 +167,7 @@ class CountedErrors:
     """
 
     unreliable, done = 0, False
-    deadline: float | None = None
+    clock = Clock()
 
     def __init__(self) -> None:
         self.failures: list[tuple[dict[str, Any], Exception]] = []
@@ -236,7 +236,7 @@ class HeldOut(CountedErrors):
     def __call__(self, kernel: Any, settings: list[dict[str, Any]]) -> np.ndarray:
         """Return the mean error of a kernel with each of some settings."""
         with self._counting():
-            self.scorer.deadline = self.deadline
+            self.scorer.clock = self.clock
             scores = self.scorer.scores(kernel, settings)
         for setting, _, error in self.scorer.failures:
             if isinstance(error, MemoryBudgetExceeded):
@@ -278,7 +278,7 @@ class LeftOut(CountedErrors):
         errors = np.full(len(settings), np.nan)
         found: dict[str, Any] = {}  # the neighbours, by the other settings
         for i, setting in enumerate(settings):
-            if self.done and self.deadline is not None and time.monotonic() > self.deadline:
+            if self.done and self.clock.late:
                 break
             try:
                 with self._counting():

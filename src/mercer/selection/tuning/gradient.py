@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from mercer.checks import at_theta, bare_name, check_bounds, entries
+from mercer.checks import Clock, at_theta, bare_name, check_bounds, entries
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
 from mercer.estimator import Sample
 from mercer.models import (
@@ -57,7 +56,7 @@ class LooSearch:
             raise InvalidInput(f"tune: {len(T)} rows are too few to choose parameters; give 3.")
         self.unit = float(np.abs(T).max()) or 1.0  # squares of 1e200 would overflow
         self.points, self.T, self.w = points, T / self.unit, w
-        self.deadline = None if max_time is None else time.monotonic() + max_time
+        self.clock = Clock(max_time)
         self.table: list[dict[str, Any]] = []
         self.best: tuple[Any, float, float] = (self.kernel, 1.0, np.inf)
         self.worst = 0.0
@@ -89,7 +88,7 @@ class LooSearch:
             self.best = (kernel, float(alpha), float(error))
 
     def _check_time(self) -> None:
-        if self.deadline is not None and self.table and time.monotonic() > self.deadline:
+        if self.table and self.clock.late:
             raise TimeIsUp
 
     def run(self, max_iter: int) -> tuple[bool, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from mercer.checks import check_bounds
+from mercer.checks import Clock, check_bounds
 from mercer.errors import InvalidInput
 from mercer.estimator import Sample
 from mercer.models.margin import FOLDS, FoldWalk, Machine, Tally, gram_rows, with_time_left
@@ -51,13 +50,13 @@ class RegressionWalk:
         As soon as the mean error of all folds must exceed `limit` the other folds are left alone,
         nothing is noted, and the answer is False.
         """
-        data, errors, began = self.data, [], time.monotonic()
+        data, errors, clock = self.data, [], Clock(model.max_time)
         for k, (train, test) in enumerate(self.folds):
             weights = np.zeros(len(data.y))
             weights[train] = data.weights[train]
             last, C = self.last.get(k, ([], model.C))
             fold = MarginWalk(model, replace(data, weights=weights), self.rows, train, test)
-            machines = fold.solve(with_time_left(model, began), last, model.C / C)
+            machines = fold.solve(with_time_left(model, clock), last, model.C / C)
             self.tally.count(machines)
             self.last[k] = machines, model.C
             miss = data.y[test] - fold.values(machines)
@@ -197,8 +196,8 @@ class FoldSearch(Compass):
     def _at(self, C: float) -> Any:
         """Return the model with some C, and no more time than there is."""
         model = clone(self.model).set_params(C=C)
-        if self.deadline is not None and self.table:
-            left = max(self.deadline - time.monotonic(), 1e-9)
+        left = self.clock.rest(1e-9)
+        if left is not None and self.table:
             model.max_time = left if model.max_time is None else min(left, model.max_time)
         return model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.estimator import TakesKernel, asks_centers, refuse_unread
 from mercer.models import (
@@ -240,16 +240,14 @@ def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOpti
     options = replace(options, fixed=[*options.fixed, *chosen])
     results: list[TuneResult] = []
     failures: list[tuple[dict[str, Any], Exception]] = []
-    began = time.monotonic()
+    clock = Clock(options.max_time)
     for case in cases:
-        spent, limit = time.monotonic() - began, options.max_time
-        if results and limit is not None and spent > limit:
+        if results and clock.late:
             late = "stopped by max_time"
             results[0] = replace(results[0], converged=False, message=late)
             break
-        left = None if limit is None else max(0.0, limit - spent)
         seed = copy.deepcopy(options.random_state)
-        here = replace(options, random_state=seed, max_time=left)
+        here = replace(options, random_state=seed, max_time=clock.rest())
         case = {name: clone(value, safe=False) for name, value in case.items()}
         copies = {name: clone(value, safe=False) for name, value in case.items()}
         try:

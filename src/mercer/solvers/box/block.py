@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
 from mercer.solvers.box.newton import interior_point, newton_steps
@@ -45,9 +45,8 @@ class Budget:
     A true answer of the callback, which is called after every outer step, stops the solve.
     """
 
-    def __init__(self, limit: int, deadline: float | None, callback: Callable | None):
-        self.limit, self.deadline, self.callback = limit, deadline, callback
-        self.began = time.monotonic()
+    def __init__(self, limit: int, clock: Clock, callback: Callable | None):
+        self.limit, self.clock, self.callback = limit, clock, callback
         self.steps = 0
         self._reason = ""
         self.ticker = Ticker("SMO")
@@ -61,14 +60,14 @@ class Budget:
     def _find_reason(self, violation: float, active: int) -> str:
         if self.steps >= self.limit:
             return "iterations"
-        if self._late():
+        if self.clock.late:
             return "time"
         if self.callback is not None:
             info = {
                 "n_iter": self.steps,
                 "violation": violation,
                 "active": active,
-                "seconds": time.monotonic() - self.began,
+                "seconds": self.clock.spent,
             }
             if self.callback(info):
                 return "callback"
@@ -111,15 +110,12 @@ class Budget:
         """Go to the point that an interior point method finds, if it is lower."""
         Q, G, a, lower, upper, split = block
         p = G - Q @ a
-        found = interior_point(Q, p, lower, upper, a, split, late=self._late)
+        found = interior_point(Q, p, lower, upper, a, split, self.clock)
         if found is None:
             return
         gradient = Q @ found + p
         if found @ (gradient + p) < a @ (G + p):  # twice the objective
             a[:], G[:] = found, gradient
-
-    def _late(self) -> bool:
-        return self.deadline is not None and time.monotonic() > self.deadline
 
 
 def fits(n: int) -> bool:

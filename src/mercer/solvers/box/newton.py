@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from mercer.checks import FOREVER, Clock
 from mercer.solvers.base import longest_step
+from mercer.solvers.linear import factor_with_ridge
 
 RIDGE = 1e-13  # relative to the mean of the diagonal: a singular block still gives a descent
 
@@ -66,13 +66,8 @@ def _direction(H: np.ndarray, g: np.ndarray, first: np.ndarray | None) -> np.nda
     """Return the Newton direction that keeps the sum over `first` and over the others."""
     n = len(g)
     ridge = RIDGE * max(float(np.trace(H)) / n, 1e-300)
-    for _ in range(4):
-        try:
-            C = cho_factor(H + ridge * np.eye(n), lower=True, check_finite=False)
-            break
-        except LinAlgError:
-            ridge *= 1e3
-    else:
+    C = factor_with_ridge(H, (ridge, 1e3 * ridge, 1e6 * ridge, 1e9 * ridge))
+    if C is None:
         return None
     if first is None:
         return _finite(-cho_solve(C, g, check_finite=False))
@@ -104,6 +99,7 @@ SHY = 0.995  # part of the way to the walls of the box that a step may go
 CLOSE = 1e-12  # part of the width of the box within which a variable may be put at the wall
 ALIKE = 1e-7  # relative difference of two values of the objective that does not matter
 DONE = 1e-12  # gap relative to the terms of the objective at which it stops
+INTERIOR_STEPS = 50
 
 
 def interior_point(
@@ -113,8 +109,7 @@ def interior_point(
     upper: np.ndarray,
     start: np.ndarray,
     split: int | None,
-    max_steps: int = 50,
-    late: Callable[[], bool] = lambda: False,
+    clock: Clock = FOREVER,
 ) -> np.ndarray | None:
     """Minimise ½aᵀQa + pᵀa over the box, the sums of a[:split] and a[split:] kept as at the start.
 
@@ -124,7 +119,7 @@ def interior_point(
 
     with one factorisation of Q + diag(z/(a − lower) + v/(upper − a)) a step. Where pairs of
     variables would need millions of steps, as with a large C or with columns of very different
-    scale, it needs some thirty. It ends where it is when `late` says so. Returns a point inside the
+    scale, it needs some thirty. It ends where it is when time is over. Returns a point inside the
     box, those variables at a wall that belong there; None without success.
     """
     width = upper - lower
@@ -137,7 +132,7 @@ def interior_point(
         rest = p[inner] + Q[np.ix_(inner, ~open_)] @ start[~open_]
         cut = None if split is None else int(open_[:split].sum())
         block = Q[np.ix_(inner, inner)]
-        part = interior_point(block, rest, lower[inner], upper[inner], start[inner], cut, max_steps)
+        part = interior_point(block, rest, lower[inner], upper[inner], start[inner], cut, clock)
         if part is None:
             return None
         out[inner] = part
@@ -155,7 +150,7 @@ def interior_point(
     best, idle = np.inf, 0
     found: tuple[np.ndarray, ...] | None = None
     with np.errstate(all="ignore"):
-        for _ in range(max_steps):
+        for _ in range(INTERIOR_STEPS):
             s, t = a - lower, upper - a
             dual = -(Q @ a + p - E @ b - z + v)
             primal = total - E.T @ a
@@ -169,7 +164,7 @@ def interior_point(
                 idle += 1
             found = (a.copy(), z.copy(), v.copy()) if left <= best or found is None else found
             terms = abs(float(p @ a)) + 0.5 * abs(float(a @ (Q @ a)))
-            if idle > 4 or 2 * n * mu < DONE * terms or late():
+            if idle > 4 or 2 * n * mu < DONE * terms or clock.late:
                 break
             H = Q.copy()
             H.flat[:: n + 1] += z / s + v / t + ridge

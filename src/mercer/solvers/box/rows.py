@@ -136,18 +136,22 @@ class Rows:
     def restricted(self, points: np.ndarray) -> Rows:
         """Return rows and columns of some points only; what is here already is copied from here."""
         part = object.__new__(Rows)
-        part.n, part.exact, part.computed = len(points), self.exact, 0
-        part.K, part.diagonal = self.K, self.diagonal[points]
-        part._lock = threading.Lock()
-        part._parent, part._chosen = self, points
-        if self._slots is not None and not self.complete:
-            part._bound = self._bound.kernel._bind(self._points_of(points))
-        part._allocate(PART)
+        part._restrict(self, points)
         return part
 
-    def _points_of(self, points: np.ndarray) -> Any:
-        """Return the points themselves, in the precision of the rows."""
-        return self._bound.kernel.domain.take(self._bound.collections[0], points)
+    def _restrict(self, parent: Rows, points: np.ndarray) -> None:
+        self.n, self.exact, self.computed = len(points), parent.exact, 0
+        self.K, self.diagonal = parent.K, parent.diagonal[points]
+        self._lock = threading.Lock()
+        self._parent, self._chosen = parent, points
+        if not parent.whole and not parent.complete:
+            self._bound = parent._bound_to(points)
+        self._allocate(PART)
+
+    def _bound_to(self, points: np.ndarray) -> Any:
+        """Return the kernel bound to some points only, in the precision of the rows."""
+        kernel = self._bound.kernel
+        return kernel._bind(kernel.domain.take(self._bound.collections[0], points))
 
     # -- fetching ------------------------------------------------------------------------------
     def fetch(self, points: np.ndarray) -> np.ndarray:
@@ -179,6 +183,10 @@ class Rows:
                 slots = self._slots[points]
             return slots
 
+    def _places(self, points: np.ndarray) -> np.ndarray:
+        """Return where in `store` the rows of points are, −1 for those that are not there."""
+        return points if self._slots is None else self._slots[points]
+
     def _room_for(self, k: int) -> np.ndarray:
         """Return k slots: new ones as long as there are any, then the least recently used."""
         new = np.arange(self._filled, min(self._filled + k, self.capacity))
@@ -197,10 +205,10 @@ class Rows:
         parent = self._parent
         if parent is None:
             self._compute(points, slots)
-        elif parent._slots is None or parent.complete:
+        elif parent.whole or parent.complete:
             self._copy(parent, parent.fetch(self._chosen[points]), slots)
         else:
-            theirs = parent._slots[self._chosen[points]]
+            theirs = parent._places(self._chosen[points])
             self._copy(parent, theirs[theirs >= 0], slots[theirs >= 0])
             self._compute(points[theirs < 0], slots[theirs < 0])
         self._points[slots], self._slots[points] = points, slots  # type: ignore[index]

@@ -9,12 +9,12 @@ before the answer is called converged.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
@@ -94,11 +94,11 @@ class SMO(IterativeSolver):
             raise InvalidInput(f"SMO: callback={self.callback!r}; give a function of one argument.")
         box = problem.checked("SMO")
         limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
-        deadline = None if self.max_time is None else time.monotonic() + float(self.max_time)
+        clock = Clock(self.max_time)
         rows = Rows(box.K) if rows is None else rows
         if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
             rows.fill()
-        budget = Budget(limit, deadline, self.callback)
+        budget = Budget(limit, clock, self.callback)
         kind = Direct if Direct.suits(box, rows, WORKING_SET) else BoxDescent
         descent = kind(box, rows, budget)
         try:

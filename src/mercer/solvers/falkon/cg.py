@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.solvers.base import column_norms
 from mercer.solvers.linear import TINY, BlockCG, dots
 from mercer.threads import Ticker
@@ -56,7 +56,7 @@ class FalkonCG:
     system: Any
     tol: float
     max_iter: int
-    deadline: float
+    clock: Clock
     callback: Callable[[int, float], Any] | None = None
     keep: Callable[[KrylovState, bool], Any] = lambda state, now: None
     patience: float = np.inf  # iterations to come from which the speed is called slow
@@ -163,7 +163,7 @@ class FalkonCG:
             self.callback(iteration, worst)
         if iteration >= self.max_iter:
             self.limit = f"{self.max_iter} iterations"
-        elif time.monotonic() > self.deadline:
+        elif self.clock.late:
             self.limit = "time"
         if self.limit or s.slow:
             return s

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, check_number, either
@@ -30,7 +30,7 @@ from mercer.solvers.falkon.steps import (
     Slopes,
     Softmax,
 )
-from mercer.solvers.linear import TINY, dots
+from mercer.solvers.linear import TINY, BlockCG, dots
 from mercer.threads import Ticker
 
 INNER = 50  # iterations of conjugate gradients a step at most
@@ -75,10 +75,10 @@ class Direction(NamedTuple):
 class FalkonDescent(Passes):
     """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
 
-    def __init__(self, problem: Centred, loss: Any, options: Any, deadline: float, owner: str):
+    def __init__(self, problem: Centred, loss: Any, options: Any, clock: Clock, owner: str):
         gram = problem.checked(owner)
         super().__init__(problem, owner)
-        self.loss, self.options, self.deadline, self.limit = loss, options, deadline, ""
+        self.loss, self.options, self.clock, self.limit = loss, options, clock, ""
         self.ticker = Ticker("falkon newton")
         self.saving = Saving(options.checkpoint, problem, owner, options.loss)
         saved = self.saving.load()
@@ -181,7 +181,7 @@ class FalkonDescent(Passes):
                     self.options.callback(moved.step, worst)
                 if moved.step >= self.options.max_iter:
                     self.limit = f"{self.options.max_iter} steps"
-                elif time.monotonic() > self.deadline:
+                elif self.clock.late:
                     self.limit = "time"
                 self._keep(bool(self.limit))
         except KeyboardInterrupt:
@@ -261,41 +261,37 @@ class FalkonDescent(Passes):
         risk = self._risk(at)
         apply, name = self._preconditioner(s, at, h, damp)
 
-        def product(v: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def product(V: np.ndarray) -> np.ndarray:
+            v, beta = V[:-1], V[-1]
             shift = beta - dots(c, v) if self.offset else np.zeros(len(at))
             Q, q = self.pull(np.concatenate([a, v], 1), Bends(risk, s.b[at], shift, damp))
-            if not self.offset:
-                q = np.zeros(len(at))
-            return Q + self.alpha * self.P.gram(v) - c * q, q
+            q = q if self.offset else np.zeros(len(at))
+            return np.vstack([Q + self.alpha * self.P.gram(v) - c * q, q])
 
-        total = self.of_all
-        R, r = -(s.g[:, at] - c * s.gb[at]), -s.gb[at]
-        X, x = np.zeros_like(R), np.zeros_like(r)
+        def answer(R: np.ndarray) -> np.ndarray:
+            return np.vstack([apply(R[:-1]), R[-1] / safe])
+
+        def round_off(V: np.ndarray) -> np.ndarray:
+            return np.vstack([rounded(V[:-1]), V[-1]])
+
+        def usable(P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+            return live & (curvature > 0)
+
+        R = -np.vstack([s.g[:, at] - c * s.gb[at], s.gb[at]])  # the last row is of β
         # Forcing terms of Eisenstat and Walker: superlinear, and no digit more than will be used.
         eta = np.minimum(0.3, np.sqrt(self.residuals[at]))
         eta = np.maximum(eta, 0.3 / self.excess[at])
-        Z, z = apply(R), r / safe
-        P, p = Z, z
-        rz = start = total(dots(R, Z) + r * z)
-        live = np.ones(len(at), dtype=bool)
-        count = 0
-        while count < INNER and live.any() and (not count or time.monotonic() < self.deadline):
-            V = rounded(P) if self.rounds else P
-            Q, q = product(V, p)
-            curvature = total(dots(V, Q) + p * q)
-            usable = live & (curvature > 0)
-            gain = total(dots(V, R) + p * r)
-            length = np.where(usable, gain / np.where(usable, curvature, 1.0), 0.0)
-            X, x = X + length * V, x + length * p
-            R_new, r = R - length * Q, r - length * q
+        Z = answer(R)
+        start = self.of_all(dots(R, Z))
+        block = BlockCG(np.zeros_like(R), R, Z, start, flexible=True, total=self.of_all)
+        live, count = np.ones(len(at), dtype=bool), 0
+        while count < INNER and live.any() and not (count and self.clock.late):
+            live = block.forward(product, usable, round_off if self.rounds else None)
             count += 1
-            Z, z_new = apply(R_new), r / safe
-            next_rz = total(dots(R_new - R, Z) + r * z_new - (r + length * q) * z_new)
-            turn = np.maximum(next_rz / np.maximum(rz, 1e-300), 0.0)
-            rz = total(dots(R_new, Z) + r * z_new)
-            live = usable & (rz > eta**2 * start)
-            P = np.where(live, Z + turn * P, 0.0)
-            p, R = np.where(live, z_new + turn * p, 0.0), R_new
+            block.turn(answer(block.R))
+            live = live & (block.rz > eta**2 * start)
+            block.P = np.where(live, block.P, 0.0)
+        X, x = block.X[:-1], block.X[-1]
         slow = count >= INNER and bool(live.any())
         db = x - dots(c, X) if self.offset else np.zeros(len(at))
         name = "krill" if slow and KrillPreconditioner.fits(self.P) else name
@@ -426,11 +422,11 @@ class FalkonNewton:
             "jitter" as of `Falkon`, and "cg_iterations".
         """
         owner = "FalkonNewton"
-        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        clock = Clock(self.max_time)
         check_number(problem.alpha, "alpha", owner, 0.0)
         softmax = isinstance(self.loss, str) and self.loss == "softmax"
         loss: Loss | None = None if softmax else as_loss(self.loss, owner)
-        run = FalkonDescent(problem, loss, self, deadline, owner)
+        run = FalkonDescent(problem, loss, self, clock, owner)
         run.go()
         worst = float(run.residuals.max(initial=0.0))
         left = int((run.excess > 1.0).sum())

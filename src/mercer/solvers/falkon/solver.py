@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.engines.passes import MemoryPass
 from mercer.memory import human
 from mercer.settings import get_config
@@ -122,11 +122,11 @@ class Falkon:
             rounded, "passes" over the rows, the last "preconditioner" ("falkon", "sampled", "krill"
             or "whole") and the "jitter" δ, of which float32 rows have more.
         """
-        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        clock = Clock(self.max_time)
         saving = Saving(self.checkpoint, problem, "Falkon")
         saved = saving.load()
         system = CentredSystem(problem, "Falkon", saving)
-        run = FalkonCG(system, self.tol, self.max_iter, deadline, self.callback)
+        run = FalkonCG(system, self.tol, self.max_iter, clock, self.callback)
         if saved is None:
             s = self._run(run, run.start(), "", saving)
         else:

@@ -14,10 +14,7 @@ from mercer.solvers.linear.cholesky import (
     factor_again as factor_again,
 )
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor as CholeskyFactor
-from mercer.solvers.linear.device import (
-    potrf_in_place as potrf_in_place,
-    restore_in_place as restore_in_place,
-)
+from mercer.solvers.linear.device import DeviceBuffer as DeviceBuffer
 from mercer.solvers.linear.eigen import (
     DenseEigen as DenseEigen,
     EigenPairs as EigenPairs,
@@ -26,6 +23,7 @@ from mercer.solvers.linear.eigen import (
 )
 from mercer.solvers.linear.inplace import (
     cuts as cuts,
+    factor_with_ridge as factor_with_ridge,
     fortran_float64 as fortran_float64,
     mirror as mirror,
     not_positive_definite as not_positive_definite,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.memory import free_on
 from mercer.settings import get_config
@@ -19,7 +19,7 @@ from mercer.solvers.base import (
     as_columns,
     check_entries,
     check_index,
-    check_number,
+    check_limits,
     check_product,
     column_norms,
     describe,
@@ -176,15 +176,9 @@ class ConjugateGradients:
 
     def __post_init__(self) -> None:
         owner = "ConjugateGradients"
-        check_number(self.tol, "tol", owner, 0.0, 1.0)
-        if self.max_iter is not None:
-            check_index(self.max_iter, "max_iter", owner, 1)
+        check_limits(self, owner, endless=True)
         if self.rank is not None:
             check_index(self.rank, "rank", owner, 1)
-        if self.max_time is not None:
-            check_number(self.max_time, "max_time", owner, 0.0)
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidInput(f"{owner}: callback={self.callback!r} cannot be called.")
         given = self.preconditioner
         named = given is None or (isinstance(given, str) and given == "rpcholesky")
         if not named and not callable(getattr(given, "solve", None)):
@@ -209,12 +203,12 @@ class ConjugateGradients:
             preconditioner where one was made, "residuals", one a column, and "stopped": what ended
             columns above tol, "limit", "rounding" or "slow", "" where there are none.
         """
-        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        clock = Clock(self.max_time)
         A, b, ridge = problem.checked("ConjugateGradients")
         check_entries(A, describe(A, "ConjugateGradients"))
         system = _System(A, ridge, as_columns(b))
         precondition, extra = self._preconditioner(system)
-        run = _Run(system, precondition, self, deadline)
+        run = _Run(system, precondition, self, clock)
         run.go()
         residuals = run.residuals
         left = int((residuals > self.tol).sum())
@@ -313,7 +307,7 @@ class _Run:
     system: _System
     precondition: Callable[[np.ndarray], np.ndarray]
     options: ConjugateGradients
-    deadline: float
+    clock: Clock
     iteration: int = 0
     stopped: str = "limit"  # what ended columns above tol: a limit, slowness, rounding
     limit: str = ""
@@ -384,7 +378,7 @@ class _Run:
                 self.options.callback(self.iteration, float(self.seen.max()))
             if self.iteration >= self.max_iter:
                 self.limit = f"{self.max_iter} iterations"
-            elif time.monotonic() > self.deadline:
+            elif self.clock.late:
                 self.limit = f"{self.options.max_time:g} s"
             if self.limit:
                 break

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import is_torch, to_host
+from mercer.domains import beside, is_torch, namespace, to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.memory import named_when_full, require_memory
 from mercer.operators import OnDevice
@@ -20,6 +20,17 @@ from mercer.solvers.base import check_ridge
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor, TriangularFactor
 from mercer.solvers.linear.inplace import cuts, finite, jitter_tried, jittered
 from mercer.solvers.linear.krylov import lanczos_top
+
+
+def _triangular(A: Any, B: Any, *, upper: bool = False, left: bool = True) -> Any:
+    return namespace(A).linalg.solve_triangular(A, B, upper=upper, left=left)
+
+
+def _cholesky(D: Any) -> Any:
+    """Return L with L Lᵀ = D; None where D is not positive definite."""
+    L, info = namespace(D).linalg.cholesky_ex(D)
+    return L if int(info) == 0 and bool(L.diagonal().isfinite().all()) else None
+
 
 # ---- The inverse behind a Cholesky factor on a device, in the memory of the factor ----
 # `torch.cholesky_inverse` needs two more n × n matrices. Here L becomes L⁻¹ and L⁻¹ becomes
@@ -33,12 +44,9 @@ INVERSE_BLOCK = 2048  # columns of a block: long products, and a diagonal block 
 
 def invert_triangle_in_place(A: Any, block: int = INVERSE_BLOCK) -> None:
     """Replace the lower triangle L of A by L⁻¹, the strict upper one left alone; n³/3 flops."""
-    import torch
-
     n = A.shape[0]
     for j, e in reversed(cuts(n, block)):
-        eye = torch.eye(e - j, dtype=A.dtype, device=A.device)
-        corner = torch.linalg.solve_triangular(A[j:e, j:e], eye, upper=False)
+        corner = _triangular(A[j:e, j:e], A.new_zeros(e - j, e - j).fill_diagonal_(1.0))
         # −L₂₂⁻¹ L₂₁ L₁₁⁻¹ from the last rows up: those above are still what they were.
         for i, f in reversed(cuts(n, block, e)):
             part = A[i:f, i:f].tril() @ A[i:f, j:e]
@@ -78,16 +86,14 @@ def potrf_in_place(A: Any, block: int = BLOCK) -> bool:
 
     A is row by row in memory; its strict upper triangle is read, never written.
     """
-    import torch
-
     n = A.shape[0]
     for k, e in cuts(n, block):
         corner = A[k:e, k:e]
         D = corner.triu() + corner.triu(1).T
         if k:
             D.addmm_(A[k:e, :k], A[k:e, :k].T, alpha=-1)
-        L, info = torch.linalg.cholesky_ex(D)
-        if int(info) != 0 or not bool(L.diagonal().isfinite().all()):
+        L = _cholesky(D)
+        if L is None:
             return False
         corner.copy_(corner.triu(1).add_(L))
         if e == n:
@@ -98,7 +104,7 @@ def potrf_in_place(A: Any, block: int = BLOCK) -> bool:
             panel.addmm_(A[e:, :k], A[k:e, :k].T, alpha=-1)
         for i, j in cuts(n, STRIP, e):
             rows = A[i:j, k:e]
-            rows.copy_(torch.linalg.solve_triangular(L.T, rows, upper=True, left=False))
+            rows.copy_(_triangular(L.T, rows, upper=True, left=False))
     return True
 
 
@@ -124,16 +130,15 @@ def factor_on_device(
 
     In K's memory where that is allowed, if it is float64 and row by row in memory.
     """
-    import torch
-
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise InvalidInput(f"{owner}: a matrix of shape {tuple(K.shape)} is not square.")
     ridge = check_ridge(to_host(ridge), len(K), owner)
     K = K.detach()
-    usable = K.dtype == torch.float64 and K.is_contiguous()
-    a = K if usable and overwrite else K.to(torch.float64, copy=True).contiguous()
+    a = K.double().contiguous()
+    if not overwrite and a.data_ptr() == K.data_ptr():
+        a = a.clone()
     diagonal = a.diagonal()
-    diagonal += torch.as_tensor(ridge, dtype=a.dtype, device=a.device)
+    diagonal += beside(ridge, a)
     kept = diagonal.clone()
     finite(to_host(kept), owner)
     finite(to_host(a.sum()), owner)
@@ -187,26 +192,15 @@ class DeviceFactor(TriangularFactor):
         return self._answer(B, self._down)
 
     def _down(self, C: Any) -> Any:
-        import torch
-
-        return torch.linalg.solve_triangular(self._a, C, upper=False)
+        return _triangular(self._a, C)
 
     def _up(self, C: Any) -> Any:
-        import torch
-
-        return torch.linalg.solve_triangular(self._a.T, C, upper=True)
+        return _triangular(self._a.T, C, upper=True)
 
     def matmul(self, B: Any) -> Any:
         """Return (K + D) B, without jitter, from the entries that the factorisation leaves."""
-        return self._answer(B, self._product)
-
-    def _product(self, C: Any) -> Any:
-        a, out = self._a, self._diagonal[:, None] * C
-        for i, j in cuts(self.n, BLOCK):
-            corner, right = a[i:j, i:j].triu(1), a[i:j, j:]
-            out[i:j] += corner @ C[i:j] + corner.T @ C[i:j] + right @ C[j:]
-            out[j:] += right.T @ C[i:j]
-        return out
+        diagonal = self._diagonal[:, None]
+        return self._answer(B, lambda C: self._with_upper(diagonal * C, C, BLOCK))
 
     def logdet(self) -> float:
         """Return log det(L Lᵀ)."""
@@ -244,8 +238,6 @@ class DeviceFactor(TriangularFactor):
         A strip is found by blocks of rows from the top, E_k = L_kk⁻¹(I_k − Σ_{l<k} L_kl E_l), since
         torch would copy all of the triangle to solve with it. It is an eighth of L or less.
         """
-        import torch
-
         a, n = self._a, self.n
         out = a.new_empty(n)
         step = max(1, min(BLOCK, -(-n // 8)))
@@ -256,7 +248,7 @@ class DeviceFactor(TriangularFactor):
                 part = E[k - i : e - i]
                 if k > i:
                     part.addmm_(a[k:e, i:k], E[: k - i], alpha=-1)
-                part.copy_(torch.linalg.solve_triangular(a[k:e, k:e], part, upper=False))
+                part.copy_(_triangular(a[k:e, k:e], part))
             out[i:j] = E.square_().sum(0)
         return to_host(out)
 
@@ -268,11 +260,7 @@ class DeviceFactor(TriangularFactor):
 
 
 def _device(V: Any, like: Any) -> Any:
-    import torch
-
-    if not is_torch(V):
-        V = torch.from_numpy(np.array(V, dtype=np.float64))
-    return V.to(device=like.device, dtype=like.dtype)
+    return beside(V if is_torch(V) else np.array(V, dtype=np.float64), like)
 
 
 # ---- Eigenvalues and eigenvectors of a matrix on a device, found there by torch ----
@@ -280,8 +268,6 @@ def _device(V: Any, like: Any) -> Any:
 
 def largest_pairs(A: OnDevice, k: int, owner: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the k largest eigenvalues, descending, and orthonormal vectors; about 9n³ flops."""
-    import torch
-
     n = A.shape[0]
     require_memory(
         8 * n * n * 4,  # the vectors, and the workspace of divide and conquer
@@ -290,7 +276,7 @@ def largest_pairs(A: OnDevice, k: int, owner: str) -> tuple[np.ndarray, np.ndarr
         A.tensor,
     )
     finite(to_host(A.tensor.sum()), owner)
-    values, vectors = torch.linalg.eigh(A.tensor)
+    values, vectors = namespace(A.tensor).linalg.eigh(A.tensor)
     return values[-k:].flip(0).cpu().numpy(), vectors[:, -k:].flip(1).cpu().numpy()
 
 
@@ -306,8 +292,6 @@ class DevicePreconditioner:
 
     @named_when_full("the preconditioner of conjugate gradients", "Use a smaller rank")
     def __init__(self, F: Any, ridge: float | np.ndarray):
-        import torch
-
         r, n = F.shape
         require_memory(
             8 * (4 * r * r + 2 * min(ENTRIES, r * n)),
@@ -317,7 +301,7 @@ class DevicePreconditioner:
         )
         self._root = F.new_tensor(1.0 / np.sqrt(ridge))
         F *= self._root
-        s, V = torch.linalg.eigh(F @ F.T)
+        s, V = namespace(F).linalg.eigh(F @ F.T)
         s = s.clamp_(min=0.0)
         s += r * np.finfo(np.float64).eps * (s.max() if r else 0.0)
         turned = (V / (1.0 + s).sqrt()).T
@@ -332,3 +316,157 @@ class DevicePreconditioner:
         scaled = self._W.new_tensor(np.ascontiguousarray(R)) * root
         scaled -= self._W.T @ (self._W @ scaled)
         return to_host(scaled * root)
+
+
+# ---- The growing factor of a pivoted Cholesky on the device that computes rows ----
+
+
+class DeviceRows:
+    """`HostRows` on a device, which does the r²n flops; rows of a kernel are made there."""
+
+    def __init__(self, A: Any, rank: int, diagonal: np.ndarray, owner: str):
+        import torch
+
+        self.rows, self.diagonal, self.owner = A.rows_there(), diagonal, owner
+        shape = (rank, A.shape[0])
+        self.F, self.size = torch.empty(shape, dtype=torch.float64, device=A.device), 0
+
+    def inner(self, index: np.ndarray) -> np.ndarray:
+        """Return the block of FᵀF at some columns."""
+        part = self.F[: self.size, index]
+        return to_host(part.T @ part)
+
+    def append(self, index: np.ndarray, L: np.ndarray) -> np.ndarray:
+        """Add rows as `HostRows.append` does."""
+        old = self.F[: self.size]
+        G = self.F[self.size : self.size + len(index)]
+        found = self.rows(index)
+        G.copy_(found if is_torch(found) else G.new_tensor(found))
+        G[np.arange(len(index)), index] = G.new_tensor(self.diagonal[index])  # with white noise
+        if not bool(G.sum().isfinite()):
+            finite(to_host(G), self.owner)
+        G.addmm_(old[:, index].T, old, alpha=-1)
+        G.copy_(_triangular(G.new_tensor(L).tril_(), G))
+        self.size += len(index)
+        return to_host(G.square().sum(0))
+
+    def table(self) -> np.ndarray:
+        """Return the rows so far in main memory."""
+        return np.array(to_host(self.F[: self.size]))
+
+
+# ---- Two triangular factors in one m × m tensor, in blocks and in place, on its device ----
+
+
+class DeviceBuffer:
+    """L with L Lᵀ = K + δI below the diagonal, U with UᵀU = LᵀDL + αI above it; as `HostBuffer` of
+    Falkon.
+
+    Vectors come and go as NumPy arrays. `block` is the number of columns of a block.
+    """
+
+    def __init__(self, gram: Any, block: int = BLOCK):
+        self.a = gram.detach().double().contiguous()
+        self.m, self.block = len(gram), block
+        self._kept = self.a.diagonal().clone()
+        self._low = self._up = self._kept
+        self._fresh = True
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K."""
+        return to_host(self._kept)
+
+    def factor_gram(self, jitter: float) -> bool:
+        """Make L; False where K + jitter·I has none."""
+        if not self._fresh:
+            restore_in_place(self.a, self._kept)
+        self.a.diagonal().copy_(self._kept + jitter)
+        self._fresh = False
+        done = potrf_in_place(self.a, self.block)
+        self._low = self.a.diagonal().clone()
+        return done
+
+    def factor_inner(self, root: np.ndarray, alpha: float) -> bool:
+        """Make U with UᵀU = LᵀDL + alpha·I, D = diag(root)²; False where there is none.
+
+        Block (I, J), I ≤ J, of LᵀDL is Σ over rows r ≥ J of L_rIᵀ D_r L_rJ: it reads below the
+        diagonal and is written above it.
+        """
+        d = beside(root, self.a) ** 2
+        diagonal = self._low.new_empty(self.m)
+        for i, j in self._cuts():
+            own = self._corner(i, j)
+            for k, e in self._cuts(i):
+                right = (own if k == i else self._corner(k, e)) * d[k:e, None]
+                left = own if k == i else self.a[k:e, i:j]
+                product = left.T @ right
+                # a panel times D a strip at a time: a copy of it all would be a third matrix
+                for r, s in self._cuts(e):
+                    product.addmm_(self.a[r:s, i:j].T, self.a[r:s, k:e] * d[r:s, None])
+                if k == i:
+                    diagonal[i:j] = product.diagonal()
+                    self._write(i, j, product)
+                else:
+                    self.a[i:j, k:e] = product
+        return self._potrf_upper(diagonal + alpha)
+
+    def _potrf_upper(self, diagonal: Any) -> bool:
+        """Replace the matrix above the diagonal by U, left-looking as `potrf_in_place`."""
+        a = self.a
+        self._up = diagonal.new_empty(self.m)
+        for i, j in self._cuts():
+            corner = a[i:j, i:j].triu(1)
+            D = corner + corner.T
+            D.diagonal().copy_(diagonal[i:j])
+            if i:
+                D.addmm_(a[:i, i:j].T, a[:i, i:j], alpha=-1)
+            L = _cholesky(D)
+            if L is None:
+                return False
+            self._up[i:j] = L.diagonal()
+            self._write(i, j, L.T)
+            for k, e in self._cuts(j):
+                panel = a[i:j, k:e]
+                if i:
+                    panel.addmm_(a[:i, i:j].T, a[:i, k:e], alpha=-1)
+                panel.copy_(_triangular(L, panel))
+        return True
+
+    def lower(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
+        """Return L V or LᵀV."""
+        v = beside(V, self.a)
+        out = v.new_empty(v.shape)
+        for i, j in self._cuts():
+            own = self._corner(i, j)
+            if transpose:
+                out[i:j] = own.T @ v[i:j] + self.a[j:, i:j].T @ v[j:]
+            else:
+                out[i:j] = own @ v[i:j] + self.a[i:j, :i] @ v[:i]
+        return to_host(out)
+
+    def solve_lower(
+        self, V: np.ndarray, transpose: bool = False, overwrite: bool = False
+    ) -> np.ndarray:
+        """Return L⁻¹V or L⁻ᵀV; V is on another machine, and never overwritten."""
+        return self._solve(self._low, V, transpose, upper=False)
+
+    def solve_upper(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
+        """Return U⁻¹V or U⁻ᵀV."""
+        return self._solve(self._up, V, transpose, upper=True)
+
+    def _solve(self, diagonal: Any, V: np.ndarray, transpose: bool, upper: bool) -> np.ndarray:
+        self.a.diagonal().copy_(diagonal)
+        A = self.a.T if transpose else self.a
+        return to_host(_triangular(A, beside(V, self.a), upper=upper != transpose))
+
+    def _cuts(self, start: int = 0) -> list[tuple[int, int]]:
+        return cuts(self.m, self.block, start)
+
+    def _corner(self, i: int, j: int) -> Any:
+        """Return a block of L on the diagonal."""
+        return self.a[i:j, i:j].tril(-1) + self._low[i:j].diag()
+
+    def _write(self, i: int, j: int, block: Any) -> None:
+        """Write above the diagonal of a block on it; L below stays."""
+        corner = self.a[i:j, i:j]
+        corner.copy_(corner.tril(-1) + block.triu())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigvalsh
+from scipy.linalg import LinAlgError, cho_factor, eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
 
 from mercer.domains import to_host
@@ -97,6 +97,19 @@ def jittered(
         if potrf(a):
             return amount
     restore(a, diagonal)
+    return None
+
+
+def factor_with_ridge(H: np.ndarray, ridges: Iterable[float]) -> Any:
+    """Return what `cho_solve` takes for H plus the first of some ridges that helps, or None."""
+    for ridge in ridges:
+        M = np.array(H, dtype=np.float64)
+        M.flat[:: len(M) + 1] += ridge
+        try:
+            # LAPACK works in place on Fortran order, and M is symmetric.
+            return cho_factor(M.T, lower=True, overwrite_a=True, check_finite=False)
+        except (LinAlgError, ValueError):
+            continue
     return None
 
 

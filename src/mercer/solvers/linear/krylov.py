@@ -20,6 +20,7 @@ class BlockCG:
     so far, R the residuals of the recurrence, P the directions, all of shape (n, t), and rz holds
     rᵀM⁻¹r. An iteration is `forward`, a judgement by who runs it, and `turn`; these four arrays are
     all that it changes. The flexible kind forgives directions and preconditioners that are rounded.
+    `total` makes one problem of columns that are coupled, by sums of their inner products.
     """
 
     X: np.ndarray
@@ -27,6 +28,7 @@ class BlockCG:
     P: np.ndarray
     rz: np.ndarray
     flexible: bool = False
+    total: Callable[[np.ndarray], np.ndarray] = lambda products: products
 
     def forward(
         self,
@@ -37,10 +39,10 @@ class BlockCG:
         """Go to the minimum along P, in place; return the columns whose curvature is usable."""
         P = self.P if round_off is None else round_off(self.P)
         Q = product(P)
-        curvature = dots(P, Q)
+        curvature = self.total(dots(P, Q))
         good = usable(P, curvature)
         # With a rounded direction pᵀr is not rᵀM⁻¹r; the step to the minimum along p is this.
-        slope = dots(P, self.R) if self.flexible else self.rz
+        slope = self.total(dots(P, self.R)) if self.flexible else self.rz
         step = np.where(good, slope / np.where(good, curvature, 1.0), 0.0)
         self._before = self.R.copy(order="K") if self.flexible else self.R
         self.X += step * P
@@ -49,10 +51,10 @@ class BlockCG:
 
     def turn(self, Z: np.ndarray, restart: Any = False) -> None:
         """Take the next directions from Z = M⁻¹R; those of columns that restart are Z."""
-        rz = dots(self.R, Z)
+        rz = self.total(dots(self.R, Z))
         if self.flexible:
             # Polak, Ribière: equal to the ratio of the rz but for rounding, which it forgives
-            turned = dots(self.R - self._before, Z)
+            turned = self.total(dots(self.R - self._before, Z))
             beta = np.maximum(turned / np.maximum(self.rz, TINY), 0.0)
         else:
             beta = rz / self.rz
@@ -61,7 +63,7 @@ class BlockCG:
     def take(self, columns: np.ndarray) -> BlockCG:
         """Return some of the columns."""
         X, R, P = (A[:, columns] for A in (self.X, self.R, self.P))
-        return BlockCG(X, R, P, self.rz[columns], self.flexible)
+        return BlockCG(X, R, P, self.rz[columns], self.flexible, self.total)
 
 
 def dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
-from mercer.domains import is_torch, to_host
 from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
@@ -24,6 +23,7 @@ from mercer.solvers.base import (
     describe,
     require_definite,
 )
+from mercer.solvers.linear.device import DeviceRows
 from mercer.solvers.linear.inplace import finite
 
 # ---- The growing factor of a pivoted Cholesky: in main memory, or on the device that computes
@@ -69,42 +69,6 @@ class HostRows:
     def table(self) -> np.ndarray:
         """Return the rows so far as an array of their own."""
         return self.F if self.size == len(self.F) else self.F[: self.size].copy()
-
-
-class DeviceRows:
-    """The same on a device, which does the r²n flops; rows of a kernel are made there."""
-
-    def __init__(self, A: Any, rank: int, diagonal: np.ndarray, owner: str):
-        import torch
-
-        self.rows, self.diagonal, self.owner = A.rows_there(), diagonal, owner
-        shape = (rank, A.shape[0])
-        self.F, self.size = torch.empty(shape, dtype=torch.float64, device=A.device), 0
-
-    def inner(self, index: np.ndarray) -> np.ndarray:
-        """Return the block of FᵀF at some columns."""
-        part = self.F[: self.size, index]
-        return to_host(part.T @ part)
-
-    def append(self, index: np.ndarray, L: np.ndarray) -> np.ndarray:
-        """Add rows as `HostRows.append` does."""
-        import torch
-
-        old = self.F[: self.size]
-        G = self.F[self.size : self.size + len(index)]
-        found = self.rows(index)
-        G.copy_(found if is_torch(found) else G.new_tensor(found))
-        G[np.arange(len(index)), index] = G.new_tensor(self.diagonal[index])  # with white noise
-        if not bool(G.sum().isfinite()):
-            finite(to_host(G), self.owner)
-        G.addmm_(old[:, index].T, old, alpha=-1)
-        G.copy_(torch.linalg.solve_triangular(G.new_tensor(L).tril_(), G, upper=False))
-        self.size += len(index)
-        return to_host(G.square().sum(0))
-
-    def table(self) -> np.ndarray:
-        """Return the rows so far in main memory."""
-        return np.array(to_host(self.F[: self.size]))
 
 
 def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> HostRows | DeviceRows:

@@ -10,14 +10,15 @@ import numpy as np
 from scipy.linalg import (
     LinAlgError,
     LinAlgWarning,
-    cho_factor,
     cho_solve,
     lstsq,
     lu_factor,
     lu_solve,
 )
 
+from mercer.checks import FOREVER, Clock
 from mercer.solvers.base import longest_step
+from mercer.solvers.linear import factor_with_ridge
 
 SHY = 0.995  # part of the way to the walls that a step may go
 DONE = 1e-13  # complementarity relative to the objective at which it stops
@@ -91,7 +92,7 @@ class Kinked:
         return KinkedPoint(c[:D] / self.unit, float(c[D:].sum()), s)
 
     def solve(
-        self, max_iter: int = 100, late: Callable[[], bool] = lambda: False
+        self, max_iter: int = 100, clock: Clock = FOREVER
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Return coefficients and slopes near the minimum, and the number of steps taken.
 
@@ -99,7 +100,7 @@ class Kinked:
         ----------
         max_iter : int, default=100
             Limit on the steps.
-        late : callable
+        clock : Clock
             Says when time is over.
         """
         A, t, low, high = self.A, self.t, self.lower, self.upper
@@ -107,7 +108,7 @@ class Kinked:
         p, q = np.maximum(-t, 0.0) + self.height, np.maximum(t, 0.0) + self.height
         best, found, idle, steps, least = (np.inf, np.inf), (c, s), 0, 0, np.inf
         with np.errstate(all="ignore"):
-            while steps < max_iter and not late():
+            while steps < max_iter and not clock.late:
                 h, g = high - s, s - low
                 dual = -(self.penalty * c + A.T @ s)
                 primal = p - q - (A @ c - t)
@@ -270,13 +271,10 @@ class Kinked:
         np.einsum("ii->i", M)[...] += self.penalty
         scale = 1.0 / np.sqrt(np.maximum(M.diagonal(), np.finfo(float).tiny))
         M *= np.outer(scale, scale)
-        for ridge in (0.0, RIDGE, 1e3 * RIDGE, 1e6 * RIDGE):
-            try:
-                factor = cho_factor(M + ridge * np.eye(len(M)), check_finite=False)
-            except (LinAlgError, ValueError):
-                continue
-            return lambda r: scale * cho_solve(factor, scale * r, check_finite=False)
-        return None
+        factor = factor_with_ridge(M, (0.0, RIDGE, 1e3 * RIDGE, 1e6 * RIDGE))
+        if factor is None:
+            return None
+        return lambda r: scale * cho_solve(factor, scale * r, check_finite=False)
 
 
 def _is_better(one: tuple[float, float], other: tuple[float, float]) -> bool:

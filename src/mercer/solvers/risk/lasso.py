@@ -10,7 +10,7 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, Squared, as_loss
 from mercer.solvers.base import check_number
-from mercer.solvers.risk.smooth import balance
+from mercer.solvers.risk.smooth import balance, root_of_rising
 
 LARGEST = 1e150  # the square of more is no float64
 ROUNDING = 64 * float(np.finfo(float).eps)
@@ -184,21 +184,13 @@ class CheckedSparse:
             return 0.0
         if self.exact:
             return float(self.w @ (self.y - z) / self.w.sum())
-        low, high, b, stride = -np.inf, np.inf, float(start), 1.0
-        for _ in range(200):
-            slopes = self.slopes(z + b)
-            slope = float(slopes.sum())
-            if abs(slope) <= 1e-16 * float(np.abs(slopes).sum()) or high - low <= 1e-16 * abs(b):
-                break
-            low, high = (b, high) if slope < 0 else (low, b)
-            curvature = float(self.w @ self.loss._curvature(self.y, z + b))
-            step = -slope / curvature if curvature > 0 else np.copysign(stride, -slope)
-            stride *= 2
-            new = b + float(np.clip(step, -stride, stride))
-            if new == b:
-                break
-            b = new if low < new < high else 0.5 * (low + high)
-        return b
+
+        def at(b: float) -> tuple[float, float, float]:
+            f = z + (start + b)
+            slopes, bend = self.slopes(f), self.w @ self.loss._curvature(self.y, f)
+            return float(slopes.sum()), float(np.abs(slopes).sum()), float(bend)
+
+        return start + root_of_rising(at, 2.0)
 
     def largest_alpha(self) -> float:
         """Return the l₁ from which on all weights are zero: max |Aᵀθ| at v = 0."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 from mercer.solvers.base import IterativeSolver, Solution
+from mercer.solvers.linear import factor_with_ridge
 from mercer.solvers.risk.lasso import CheckedSparse, SparseERM, SparsePoint
 
 # ---- The quadratic model of a risk on a few weights: passes of coordinate descent, Newton at the
@@ -64,7 +65,7 @@ def minimise(
     l2: float,
     goal: float,
     passes_left: int,
-    deadline: float | None,
+    clock: Clock,
 ) -> tuple[np.ndarray, int]:
     """Return weights that minimise the model, and the passes made.
 
@@ -78,10 +79,10 @@ def minimise(
     batch = int(np.clip(WORK / max(1, q * q), 1, 20))
     for _ in range(BLOCK_ROUNDS):
         most = min(batch, passes_left - made)
-        if most <= 0 or (deadline is not None and time.monotonic() >= deadline):
+        if most <= 0 or clock.late:
             break
         made += passes(Q, block.diagonal, p, v, l1, l2, most, goal)
-        if _active_set(Q, p, v, l1, l2, goal, deadline):
+        if _active_set(Q, p, v, l1, l2, goal, clock):
             break
     return v, made
 
@@ -93,7 +94,7 @@ def _active_set(
     l1: float,
     l2: float,
     goal: float,
-    deadline: float | None,
+    clock: Clock,
 ) -> bool:
     """Minimise over the weights that are not zero, then over these and the worst other, and so on.
 
@@ -112,7 +113,7 @@ def _active_set(
                 joins = int(idle.argmax())
         if not _step(Q, p, v, l1, l2, joins):
             return False
-        if deadline is not None and time.monotonic() >= deadline:
+        if clock.late:
             return False
     return False
 
@@ -178,20 +179,12 @@ def _stopped_at_zero(
 
 def _newton(Q: np.ndarray, l2: float, slope: np.ndarray) -> np.ndarray | None:
     """Return −(Q + l2·I)⁻¹ slope, with a ridge that is larger where that is singular; Q is kept."""
-    n = len(Q)
-    ridge = RIDGE * float(Q.trace()) / n
-    for _ in range(3):
-        H = Q.copy()
-        H.flat[:: n + 1] += l2 + ridge
-        try:
-            # LAPACK works in place on Fortran order, and H is symmetric.
-            C = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            ridge *= 100
-            continue
-        d = -cho_solve(C, slope, check_finite=False)
-        return d if np.isfinite(d).all() and np.abs(d).max(initial=0.0) < 1e150 else None
-    return None
+    ridge = RIDGE * float(Q.trace()) / len(Q)
+    C = factor_with_ridge(Q, (l2 + ridge, l2 + 100 * ridge, l2 + 10_000 * ridge))
+    if C is None:
+        return None
+    d = -cho_solve(C, slope, check_finite=False)
+    return d if np.isfinite(d).all() and np.abs(d).max(initial=0.0) < 1e150 else None
 
 
 # ---- lasso ----
@@ -277,8 +270,7 @@ class _LassoDescent:
     def __init__(self, solver: CoordinateDescent, problem: CheckedSparse, v: np.ndarray):
         self.problem, self.tol = problem, float(solver.tol)
         self.limit = MOST_PASSES if solver.max_iter is None else int(solver.max_iter)
-        seconds = solver.max_time
-        self.deadline = None if seconds is None else time.monotonic() + float(seconds)
+        self.clock = Clock(solver.max_time)
         self.passes, self.rounds, self.size, self.short = 0, 0, FIRST, 0
         self.unit = problem.sizes(np.zeros(len(v)), 0.0)[0]
         self.point = problem.judge(v)
@@ -290,7 +282,7 @@ class _LassoDescent:
             if self.passes >= self.limit:
                 cause = "iterations"
                 break
-            if self.deadline is not None and time.monotonic() >= self.deadline:
+            if self.clock.late:
                 cause = "time"
                 break
             before, self.point = self.point, self._round()
@@ -325,7 +317,7 @@ class _LassoDescent:
         goal = max(1e-3 * float(point.off[index].max(initial=0.0)), 0.1 * FINE * self.unit)
         penalties, left = (problem.l1, problem.l2), self.limit - self.passes
         slopes, old = point.gradient[index], point.v[index]
-        new, made = minimise(block, slopes, old, *penalties, goal, left, self.deadline)
+        new, made = minimise(block, slopes, old, *penalties, goal, left, self.clock)
         self.passes += made
         d = new - old
         if not d.any():

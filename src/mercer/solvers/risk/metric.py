@@ -23,9 +23,11 @@ from mercer.operators import LowRank, Operator
 from mercer.settings import get_config
 from mercer.solvers.base import check_finite_symmetric
 from mercer.solvers.linear import (
+    BlockCG,
     CholeskyFactor,
     cuts,
     dense_copy,
+    dots,
     fortran_float64,
     mirror,
     not_positive_definite,
@@ -334,27 +336,19 @@ class DualMetric:
         return U
 
     def _refined(self, u: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        gram, s = self.gram, self._s[:, 0]
+        def times(V: np.ndarray) -> np.ndarray:
+            return self.alpha * V + s * self.values((s * V)[:, 0])[:, None]
 
-        def times(v: np.ndarray) -> np.ndarray:
-            return self.alpha * v + s * self.values(s * v)
-
-        r = np.where(s > 0, rhs - times(u), 0.0)
-        q = gram.solve(r)
-        d, rq, first = q.copy(), float(r @ q), float(rhs @ u)
+        s, goal = self._s, _REFINED**2 * float(rhs @ u)
+        X = u[:, None]
+        R = np.where(s > 0, rhs[:, None] - times(X), 0.0)
+        Z = self.gram.solve(R)
+        block = BlockCG(X.copy(), R, Z, dots(R, Z))
         for _ in range(_REFINE):
-            if not rq > _REFINED**2 * first:
+            if not block.rz > goal or not block.forward(times, lambda P, curvature: curvature > 0):
                 break
-            Bd = times(d)
-            curvature = float(d @ Bd)
-            if not curvature > 0:
-                break
-            u = u + (rq / curvature) * d
-            r = r - (rq / curvature) * Bd
-            q = gram.solve(r)
-            rq, before = float(r @ q), rq
-            d = q + (rq / before) * d
-        return u
+            block.turn(self.gram.solve(block.R))
+        return block.X[:, 0]
 
 
 class PrimalMetric:

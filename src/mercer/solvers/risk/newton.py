@@ -6,13 +6,13 @@ functions are made of to the metric; what the risk is to the problem.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.risk.metric import DualMetric, PrimalMetric, metric_of
@@ -183,7 +183,7 @@ class NewtonDescent:
 
     # -- steps --------------------------------------------------------------------------------
     def descend(
-        self, x: RiskPoint, max_iter: int, deadline: float | None, tol: float
+        self, x: RiskPoint, max_iter: int, clock: Clock, tol: float
     ) -> tuple[RiskPoint, int, str]:
         """Return the best point, the steps taken, and why it is not good enough."""
         self.tol = tol
@@ -200,7 +200,7 @@ class NewtonDescent:
             if steps >= max_iter:
                 why = "that is all that max_iter allows; raise it"
                 break
-            if deadline is not None and time.monotonic() > deadline:
+            if clock.late:
                 why = "max_time ran out; allow more"
                 break
             x = self.newton(x)
@@ -398,14 +398,14 @@ class SmoothSolver(IterativeSolver):
         if fault:
             return run.nothing(fault, self.tol)
         x = run.start(start)
-        deadline = None if self.max_time is None else time.monotonic() + self.max_time
+        clock = Clock(self.max_time)
         steps = 0
         for alpha in run.larger_penalties(x):
             x = run.with_penalty(alpha, x)
-            x, taken, _ = run.descend(x, min(STAGE, self.max_iter - steps), deadline, EASED)
+            x, taken, _ = run.descend(x, min(STAGE, self.max_iter - steps), clock, EASED)
             steps += taken
         x = run.with_penalty(p.alpha, x)
-        x, taken, why = run.descend(x, self.max_iter - steps, deadline, self.tol)
+        x, taken, why = run.descend(x, self.max_iter - steps, clock, self.tol)
         return run.solution(x, steps + taken, why)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import Huber, Logistic, Loss, Squared, SquaredHinge
 from mercer.operators import Diagonal
@@ -292,15 +292,13 @@ class SGD(IterativeSolver):
         """
         p = problem.checked(owner)
         rng = _generator(self.random_state, owner)
-        deadline = None if self.max_time is None else time.monotonic() + self.max_time
+        clock = Clock(self.max_time)
         state = _SagaState(p)
         found = state.judge()
         passes = 0
-        while not self._good(found) and passes < self.max_iter:
-            if deadline is not None and time.monotonic() >= deadline:
-                break
+        while not (self._good(found) or passes >= self.max_iter or clock.late):
             before = state.V.copy(), state.b.copy(), state.a.copy()
-            state.sweep(rng, deadline)
+            state.sweep(rng, clock)
             passes += 1
             now = state.judge()
             if now["primal"] <= found["primal"]:
@@ -373,7 +371,7 @@ class _SagaState:
         self.safe = self.step = 1.0 / (3.0 * (float(bends.sum()) + p.alpha))
         self.table, self.a = np.zeros((2, n, c))
 
-    def sweep(self, rng: np.random.Generator, deadline: float | None) -> None:
+    def sweep(self, rng: np.random.Generator, clock: Clock) -> None:
         """Take as many steps as there are rows."""
         from mercer.jit import saga_dense, saga_sparse
 
@@ -399,7 +397,7 @@ class _SagaState:
                 saga_sparse(*csr, *common, last, ones)
             else:
                 saga_dense(self.Phi, *common)
-            if deadline is not None and time.monotonic() >= deadline:
+            if clock.late:
                 return
 
     def judge(self) -> dict[str, float]:
