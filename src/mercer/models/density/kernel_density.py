@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.engines import log_sums, require_memory
 from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import TakesKernel, check_weights, tell_plan
+from mercer.estimator import ONLY, Plan, Study, TakesKernel, check_weights, study_of, tell_plan
+from mercer.kernels import RBF
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
     Bandwidth,
@@ -26,7 +28,7 @@ from mercer.models.density.bandwidth import (
 from mercer.models.density.grid import Grid, on_grid
 from mercer.models.density.leave_one_out import best_factor, left_out
 from mercer.models.gp import as_rng
-from mercer.solvers import Solution, check_index
+from mercer.solvers import Cost, Solution, check_index
 
 # ---- Rows that a density keeps: read from the user, and looked at again when read from a file ----
 
@@ -90,6 +92,23 @@ def check_bandwidth(bandwidth: Any, X: np.ndarray, owner: str) -> None:
 
 
 # ---- kernel density ----
+
+
+SCALES = 40  # bandwidths that a search looks at, as a rule
+
+
+def plan_density(model: Any, study: Study) -> Plan:
+    """Return the plan of `KernelDensity`: points are kept, a bandwidth is searched if asked for."""
+    facts = study.facts
+    searched = isinstance(model.bandwidth, str) and model.bandwidth == "loo"
+    entries = SCALES * 0.5 * facts.n**2 if searched else 0.0
+    more = facts.vectors + 16 * facts.n * facts.columns + (2**18 if searched else 0)
+    time = study.seconds(entries=entries, reads=100.0 * facts.n)
+    plan = study.plan("direct", Cost(8 * facts.n * facts.columns, time, more))
+    how = "Points are kept; a density takes a kernel value for each."
+    if searched:
+        how = "A bandwidth is searched with all pairs of points."
+    return replace(plan, why=f"{ONLY} {how}")
 
 
 class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
@@ -179,6 +198,10 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     n_features_in_: int
 
     plan = tell_plan
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        # the gaussian tells the cost of any smoothing kernel
+        return plan_density(self, study_of(self, X, y, kernel=RBF(1.0), targets=False))
 
     def __init__(self, bandwidth: Any = "scott", kernel: Any = "gaussian"):
         self.bandwidth = bandwidth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -12,9 +13,18 @@ from mercer.domains import GramRows
 from mercer.domains.tables import has_width
 from mercer.engines import pick, row_blocks
 from mercer.errors import ModelFileError
-from mercer.estimator import held_state, is_plain_linear, linear_weights
+from mercer.estimator import (
+    ONLY,
+    Plan,
+    Study,
+    held_state,
+    is_plain_linear,
+    linear_weights,
+    study_of,
+)
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.rkhs import Function
+from mercer.solvers.box import rows_kept, smo_cost
 
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
@@ -181,3 +191,23 @@ def _check_targets(model: Any, held: dict[str, Any], owner: str) -> None:
         legal = legal and np.shape(w) == np.shape(y) and bool((np.asarray(w) >= 0).all())
     if not legal:
         raise ModelFileError(f"the targets of a {owner} do not fit its support vectors")
+
+
+# ---- plans ----
+
+
+def plan_machine(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan of a machine; of a tube with two multipliers a point."""
+    return plan_box(study_of(model, X, y), 4 if hasattr(model, "epsilon") else 1)
+
+
+def plan_box(study: Study, multipliers: int = 1) -> Plan:
+    """Return the plan of a box problem: rows of the matrix, kept as far as they fit."""
+    facts, rows = study.facts, rows_kept(study.facts)
+    how = "All rows of the matrix are kept."
+    if rows < facts.n:
+        how = f"{rows} of {facts.n} rows of the matrix are kept; others are computed again."
+    pairs = facts.outputs * (facts.outputs - 1) // 2
+    many = f" {pairs} pairs of classes share them." if pairs > 1 else ""
+    cost = smo_cost(facts, study.rates, study.sketch, multipliers=multipliers)
+    return replace(study.plan("smo", cost), why=f"{ONLY} {how}{many}")

@@ -15,6 +15,7 @@ from mercer.models.margin.machines import (
     LEARNED,
     check_state,
     function_of,
+    plan_machine,
     values,
     weights_of_columns,
 )
@@ -107,6 +108,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
     _values = values
+    _plan = plan_machine
     _check_state = check_state
 
     def __init__(

@@ -16,6 +16,7 @@ from mercer.models.margin.machines import (
     LEARNED,
     check_state,
     function_of,
+    plan_machine,
     values,
     weights_of_columns,
 )
@@ -48,6 +49,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
     _values = values
+    _plan = plan_machine
     _check_state = check_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -124,6 +124,7 @@ class KernelERM(Risk):
     """
 
     _learned = (*Risk._learned, "n_rows_", "plan_")
+    _plan = Risk._plan_risk
     _on_device = True
     _solvers = RISK_SOLVERS
 

@@ -133,6 +133,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
     """
 
     _learned = (*Risk._learned, "n_rows_", "plan_", "stream_")
+    _plan = Risk._plan_risk
     _on_device = True
     _solvers = (*RISK_SOLVERS, "sgd")
 

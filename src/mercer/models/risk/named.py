@@ -21,6 +21,7 @@ from mercer.estimator import (
     r_squared,
 )
 from mercer.losses import Huber, Loss, Pinball
+from mercer.models.margin import plan_machine
 from mercer.models.risk.base import Risk
 from mercer.models.risk.fit import ERMFit, stacked
 from mercer.models.risk.kinked import fit_dual, warm_start
@@ -220,6 +221,7 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
     _learned = (*(n for n in Risk._learned if n != "classes_"), "quantile_")
 
     quantile_: Any
+    _plan = plan_machine
 
     def __init__(
         self,

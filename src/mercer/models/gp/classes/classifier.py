@@ -18,9 +18,11 @@ from mercer.estimator import (
     JUDGED,
     KernelEstimator,
     MarginData,
+    Plan,
     accuracy,
     check_definite,
     prepare_labels,
+    study_of,
     unproven,
 )
 from mercer.models.gp.base import (
@@ -31,7 +33,13 @@ from mercer.models.gp.base import (
     search_rng,
     set_process_params,
 )
-from mercer.models.gp.classes.inference import METHODS, Inference, Scheme, choose_scheme
+from mercer.models.gp.classes.inference import (
+    METHODS,
+    Inference,
+    Scheme,
+    choose_scheme,
+    plan_classes,
+)
 from mercer.models.gp.classes.integration import LatentCovariance, class_probabilities
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
@@ -317,6 +325,9 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         check_is_fitted(self, "dual_coef_")
 
     # -- fit ----------------------------------------------------------------------------------
+    def _plan(self, X: Any, y: Any) -> Plan:
+        return plan_classes(self, study_of(self, X, y), SMALL)
+
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         owner = type(self).__name__
         tuned = check_search(self)

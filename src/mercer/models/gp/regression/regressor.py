@@ -12,7 +12,7 @@ from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.engines.device import computing_on, follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import KernelEstimator, check_same_points, take_rows
+from mercer.estimator import KernelEstimator, Plan, check_same_points, study_of, take_rows
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression.data import Basis, Targets, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit
@@ -25,7 +25,7 @@ from mercer.models.gp.regression.posterior import (
     variance_slopes,
 )
 from mercer.models.gp.regression.problem import Problem, certificate
-from mercer.models.gp.regression.process import ProcessRegressor
+from mercer.models.gp.regression.process import ProcessRegressor, plan_process
 from mercer.models.gp.regression.updates import Rows, appended, reduced, solved_again
 from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
 from mercer.models.ridge import as_groups
@@ -215,6 +215,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        return plan_process(self, study_of(self, X, y))
 
     @follows_data
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

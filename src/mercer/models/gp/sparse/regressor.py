@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from mercer.domains import GramRows
 from mercer.engines import pick, require_memory, solve_rows, spread
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.models.gp.base import search_rng
+from mercer.estimator import ONLY, Plan, Study, study_of
+from mercer.models.gp.base import expected_evaluations, search_rng
 from mercer.models.gp.regression import (
     RESIDUAL,
     Problem,
@@ -23,13 +25,27 @@ from mercer.models.gp.search import TOL, Search
 from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
-from mercer.solvers import Solution, check_index
+from mercer.solvers import Cost, Solution, check_index
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
 
 
 NOISE = 0.9  # part of the mean square of y that is noise where nothing was found
+
+
+def plan_inducing(model: Any, study: Study) -> Plan:
+    """Return the plan of `SparseGaussianProcessRegressor`: passes over rows and m inducing ones."""
+    facts = study.facts
+    n, t, given = facts.n, facts.outputs, model.inducing
+    asked = model.n_inducing if isinstance(given, str) else len(given)
+    m = min(check_index(asked, "n_inducing", study.owner, 1), n)
+    needed = 8 * (MATRICES * m * m + n * (t + 3))  # what the fit asks for
+    more = 8 * (6 * n * (t + 1) + 3 * m * m) + 16.0 * n * m + facts.vectors
+    evaluations = expected_evaluations(model) if model.optimizer else 1.0
+    time = study.seconds(4.0 * n * m * m * evaluations, entries=4.0 * n * m * evaluations)
+    plan = study.plan("inducing", Cost(needed, time, more), study.left(m), m)
+    return replace(plan, why=f"{ONLY} {m} inducing points stand for {n}.")
 
 
 class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegressor):
@@ -223,6 +239,9 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         """The inducing points."""
         self._require_fit()
         return self.X_fit_
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        return plan_inducing(self, study_of(self, X, y, random_state=self.random_state))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.

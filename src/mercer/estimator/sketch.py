@@ -1,154 +1,27 @@
-"""What is known of data before a fit: sizes, and what a few of its points tell of the kernel."""
+"""What a few points tell of a kernel: seconds a value, eigenvalues, what centres would leave."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
-import scipy.sparse as sp
 
 from mercer.domains import Domain, GramRows, RowBlocks
-from mercer.engines import KernelRate, device_of, kernel_rate, memory_budget, pick
-from mercer.estimator import in_double
+from mercer.engines import KernelRate, kernel_rate, pick
+from mercer.estimator.sample import in_double
 from mercer.kernels import Kernel
-from mercer.models.ridge import PROBED, SPARSE
 from mercer.settings import get_config
 
-FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
-SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
 SAMPLE = 400  # points of a sketch, at most
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
-WIDE = 64  # features up to which it does not matter whether they are sparse
 MAPPED = 256  # points whose features are timed
 CLEAR = 1e-11  # of the largest k(z, z): below, a centre adds nothing
 HELD_OUT = 4  # one point in so many of a sketch judges what the others leave
 SOME_BLOCKS, SOME_ROWS = 5, 2000  # of rows in blocks that a sketch is drawn from
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Sizes of a problem.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    outputs : int
-        Columns of the target.
-    columns : int
-        Columns of the data, 0 where points are no rows of numbers.
-    features : int or None
-        Explicit features of the kernel, None where they are infinitely many.
-    given : bool
-        Whether the data are the Gram matrix.
-    stream : bool
-        Whether the rows come in blocks and are never all in memory.
-    device : str or None
-        The device of torch that computes; None for NumPy.
-    budget : int
-        Bytes that the fit may take.
-    itemsize : int
-        Bytes of a number of the data.
-    nonzeros : int or None
-        Features that are not zero, of all points, where those are few and stored so.
-    stored : float or None
-        Bytes of a point where it is stored sparse.
-    block : int
-        Rows of a block, where they come in blocks.
-    workspace : int
-        Arrays of the size of a tile that the kernel holds.
-    """
-
-    n: int
-    outputs: int = 1
-    columns: int = 0
-    features: int | None = None
-    given: bool = False
-    stream: bool = False
-    device: str | None = None
-    budget: int = 0
-    itemsize: int = 8
-    nonzeros: int | None = None
-    stored: float | None = None
-    block: int = 0
-    workspace: int = Kernel.workspace
-
-    @property
-    def row_bytes(self) -> float:
-        """Bytes of a point in double precision."""
-        return 8.0 * self.columns if self.stored is None else self.stored
-
-
-def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
-    """Return the sizes of checked data, without computing."""
-    if isinstance(X, Facts):
-        return X
-    if isinstance(X, RowBlocks):
-        first, n = X.first(), X.n_rows
-        return Facts(
-            n=n,
-            outputs=outputs,
-            columns=X.n_columns or 0,
-            stream=True,
-            budget=memory_budget(),
-            itemsize=int(getattr(getattr(first.X, "dtype", None), "itemsize", 8)),
-            block=int(np.diff((*X.cuts(), n)).max()) if X.cuts() else len(first),
-        )
-    shape: tuple[int, ...] = getattr(X, "shape", ())
-    device = device_of(X)
-    n, D = kernel.domain.size(X), kernel._n_features(X)
-    return Facts(
-        n=n,
-        outputs=outputs,
-        columns=int(shape[1]) if len(shape) == 2 else 0,
-        features=D,
-        given=isinstance(kernel.domain, GramRows),
-        device=device,
-        budget=memory_budget(device),
-        itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
-        workspace=kernel.workspace,
-        stored=(12.0 * X.nnz / n + 8) if sp.issparse(X) and n else None,
-        nonzeros=_nonzeros(kernel, X, n) if D is not None and WIDE < D < n else None,
-    )
-
-
-def _nonzeros(kernel: Kernel, X: Any, n: int) -> int | None:
-    """Return how many features are stored, from those of a few points; None where all are."""
-    some = np.linspace(0, n - 1, min(n, PROBED)).astype(int)
-    phi = kernel._features(kernel.domain.take(X, some))
-    if not sp.issparse(phi) or phi.nnz > SPARSE * phi.shape[0] * phi.shape[1]:
-        return None
-    return int(phi.nnz / len(some) * n)
-
-
-def default_centers(n: int, budget: int | None = None) -> int:
-    """Return how many centres stand for n points where nobody says: max(1000, 10√n), at most n.
-
-    √n log n centres keep the rate at which ridge regression learns (Rudi, Camoriano, Rosasco,
-    2015); ten times √n is more than that. They are cut so that the m × m matrix takes at most a
-    quarter of the budget.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    budget : int, optional
-        Bytes that the fit may take; that of `mercer.config` where not given.
-
-    Examples
-    --------
-    >>> from mercer.models.plan.facts import default_centers
-    >>> default_centers(500), default_centers(20_000), default_centers(1_000_000, 2**33)
-    (500, 1415, 10000)
-    """
-    budget = memory_budget() if budget is None else budget
-    most = math.isqrt(max(1, budget // (8 * SHARE)))
-    return max(1, min(n, max(FEWEST, math.ceil(PER_ROOT * math.sqrt(n))), most))
 
 
 class Sketch:
