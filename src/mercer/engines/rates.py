@@ -20,10 +20,7 @@ from scipy.linalg.lapack import dpotrf
 from mercer.domains import GramRows, is_torch
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
-from mercer.engines.device import free_memory
 from mercer.settings import get_config
-
-__all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
 
 PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
 TOGETHER = 40  # bytes for each entry of all of them at a time
@@ -82,15 +79,6 @@ def device_of(X: Any) -> str | None:
 
         return chosen_device()
     return None
-
-
-def memory_budget(device: str | None = None) -> int:
-    """Return the bytes that a fit may take: of a GPU what it has free, else the budget."""
-    if device is None or not device.startswith("cuda"):
-        return get_config().memory
-    import torch
-
-    return free_memory(torch.empty(0, device=device))
 
 
 def machine_rates(device: str | None = None) -> Rates:

@@ -16,15 +16,17 @@ from mercer.estimator.blocks import (
 from mercer.estimator.choice import (
     ONLY as ONLY,
     SMALL as SMALL,
-    Study as Study,
     choose as choose,
     followed as followed,
     in_time as in_time,
-    is_sparse as is_sparse,
     settled as settled,
-    study_of as study_of,
     told as told,
     warn_if_coarse as warn_if_coarse,
+)
+from mercer.estimator.facts import (
+    Study as Study,
+    is_sparse as is_sparse,
+    study_of as study_of,
 )
 from mercer.estimator.messages import (
     no_features as no_features,

@@ -7,289 +7,18 @@ fits the budget, it is taken from sizes alone, and priced when somebody looks.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-from sklearn.base import is_classifier
-
-from mercer.domains import GramRows, RowBlocks, to_host
-from mercer.engines import Rates, device_of, machine_rates, memory_budget
 from mercer.engines.device import human
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_targets
+from mercer.estimator.facts import Study, default_centers
 from mercer.estimator.options import SOLVERS, SolverOptions
-from mercer.estimator.plan import Plan, chosen_early, duration, needs, share
-from mercer.estimator.rows import is_stream
-from mercer.estimator.sample import check_labels, find_classes
-from mercer.estimator.sketch import Sketch
-from mercer.kernels import Kernel, has_white
-from mercer.solvers import Cost, Facts, seconds_of
-
-# ---- What is known of data before a fit ----
-
-
-FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
-SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
-WIDE = 64  # features up to which it does not matter whether they are sparse
-PROBED = 64  # points that tell how many features are zero
-SPARSE = 0.1  # share of entries up to which sparse products are worth it
-LOOKED_AT = 2000  # points that decide on words such as "median" in a plan
-
-
-def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
-    """Return the sizes of checked data, without computing."""
-    if isinstance(X, Facts):
-        return X
-    if isinstance(X, RowBlocks):
-        first, n = X.first(), X.n_rows
-        return Facts(
-            n=n,
-            outputs=outputs,
-            columns=X.n_columns or 0,
-            stream=True,
-            budget=memory_budget(),
-            itemsize=int(getattr(getattr(first.X, "dtype", None), "itemsize", 8)),
-            block=int(np.diff((*X.cuts(), n)).max()) if X.cuts() else len(first),
-        )
-    shape: tuple[int, ...] = getattr(X, "shape", ())
-    device = device_of(X)
-    n, D = kernel.domain.size(X), kernel._n_features(X)
-    return Facts(
-        n=n,
-        outputs=outputs,
-        columns=int(shape[1]) if len(shape) == 2 else 0,
-        features=D,
-        given=isinstance(kernel.domain, GramRows),
-        device=device,
-        budget=memory_budget(device),
-        itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
-        workspace=kernel.workspace,
-        stored=(12.0 * X.nnz / n + 8) if sp.issparse(X) and n else None,
-        nonzeros=_nonzeros(kernel, X) if D is not None and WIDE < D < n else None,
-    )
-
-
-def is_sparse(kernel: Kernel, X: Any) -> bool:
-    """Whether most features of the points are zero, and stored so."""
-    return _nonzeros(kernel, X) is not None
-
-
-def _nonzeros(kernel: Kernel, X: Any) -> int | None:
-    """Return how many features are stored, from those of a few points; None where most are."""
-    n = kernel.domain.size(X)
-    some = np.linspace(0, n - 1, min(n, PROBED)).astype(int)
-    phi = kernel._features(kernel.domain.take(X, some))
-    if not sp.issparse(phi) or phi.nnz > SPARSE * phi.shape[0] * phi.shape[1]:
-        return None
-    return int(phi.nnz / len(some) * n)
-
-
-def default_centers(n: int, budget: int | None = None) -> int:
-    """Return how many centres stand for n points where nobody says: max(1000, 10√n), at most n.
-
-    √n log n centres keep the rate at which ridge regression learns (Rudi, Camoriano, Rosasco,
-    2015); ten times √n is more than that. They are cut so that the m × m matrix takes at most a
-    quarter of the budget.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    budget : int, optional
-        Bytes that the fit may take; that of `mercer.config` where not given.
-
-    Examples
-    --------
-    >>> from mercer.estimator.choice import default_centers
-    >>> default_centers(500), default_centers(20_000), default_centers(1_000_000, 2**33)
-    (500, 1415, 10000)
-    """
-    budget = memory_budget() if budget is None else budget
-    most = math.isqrt(max(1, budget // (8 * SHARE)))
-    return max(1, min(n, max(FEWEST, math.ceil(PER_ROOT * math.sqrt(n))), most))
-
-
-class Study:
-    """Facts of a problem, and on demand the rates of the machine and a sketch of the kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, its words resolved.
-    X : canonical collection, RowBlocks or Facts
-        The data.
-    outputs : int, default=1
-        Columns of the target.
-    owner : str, default="Plan"
-        The estimator, for messages.
-    random_state : int, default=0
-        Which points are looked at.
-    rates, sketch : optional
-        What would else be measured.
-    """
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        X: Any,
-        outputs: int = 1,
-        owner: str = "Plan",
-        *,
-        random_state: int = 0,
-        rates: Rates | None = None,
-        sketch: Any = None,
-    ):
-        self.kernel, self.X, self.owner, self.seed = kernel, X, owner, random_state
-        self.facts: Facts = facts_of(kernel, X, outputs)
-        self._measures = True
-        self._rates, self._sketch = rates, sketch
-
-    def unmeasured(self) -> Study:
-        """Return the same study without times and errors, which take a moment to measure."""
-        other = copy(self)
-        other._measures = False
-        return other
-
-    @property
-    def rates(self) -> Rates | None:
-        """Rates of the machine; None where nothing is to be measured."""
-        if not self._measures:
-            return None
-        return machine_rates(self.facts.device) if self._rates is None else self._rates
-
-    @property
-    def sketch(self) -> Any:
-        """The kernel on a few points; None where nothing is to be measured."""
-        if not self._measures:
-            return None
-        if self._sketch is None:
-            self._sketch = Sketch(self.kernel, self.X, self.seed)
-        return self._sketch
-
-    def seconds(self, *flops: float, entries: float = 0.0, reads: float = 0.0) -> float | None:
-        """Return the time of operations of products, kernel values, and bytes of a matrix."""
-        return seconds_of(self.facts, self.rates, self.sketch, *flops, entries=entries, reads=reads)
-
-    def left(self, m: int, centers: Any = None) -> float | None:
-        """Return the share of the kernel's trace that m centres, or these, would leave."""
-        if self.sketch is None:
-            return None
-        return (
-            self.sketch.left(m, self.facts.n) if centers is None else self.sketch.left_by(centers)
-        )
-
-    def plan(
-        self, method: str, cost: Cost, error: float | None = 0.0, n_centers: int | None = None
-    ) -> Plan:
-        """Return the plan of a method; as an alternative it says what it would need."""
-        plan = Plan(
-            method=method,
-            why="",
-            memory=cost.memory(self.facts.budget),
-            seconds=cost.seconds,
-            error=error,
-            n_centers=n_centers,
-            n_rows=self.facts.n,
-            budget=self.facts.budget,
-            owner=self.owner,
-        )
-        return replace(plan, why=needs(plan))
-
-    def take(self, plans: Mapping[str, Plan], method: str, why: str) -> Plan:
-        """Return one of the plans, with the others, those that fit first, as alternatives."""
-        others = [plan for name, plan in plans.items() if name != method]
-        others.sort(key=lambda plan: (not plan.fits, plan.error or 0.0))
-        return replace(plans[method], why=why, alternatives=tuple(others))
-
-
-def study_of(
-    model: Any,
-    X: Any,
-    y: Any = None,
-    *,
-    kernel: Kernel | None = None,
-    targets: bool = True,
-    blocks: bool = False,
-    random_state: Any = None,
-) -> Study:
-    """Return the study of data as ``fit`` of a model takes them.
-
-    Parameters
-    ----------
-    model : estimator
-        It notes names and numbers of columns.
-    X : collection or RowBlocks
-        The data.
-    y : array, optional
-        The target.
-    kernel : Kernel, optional
-        In place of that of the model.
-    targets : bool, default=True
-        Whether the model fits y, which is checked then.
-    blocks : bool, default=False
-        Whether rows may come in blocks.
-    random_state : int, optional
-        Which points are looked at.
-    """
-    owner, stream = type(model).__name__, is_stream(X)
-    if stream and not blocks:
-        raise InvalidInput(
-            f"{owner}: rows in blocks are for KernelRidge, KernelRidgeClassifier, "
-            "KernelLogisticRegression and KernelERM; give an array."
-        )
-    if stream and not isinstance(X, RowBlocks):
-        X, y = RowBlocks.from_dask(X, y), None
-    kernel = model._kernel() if kernel is None else kernel
-    if stream:
-        first = next(iter(X))  # the others are alike
-        points, n = first.points(kernel.domain), X.n_rows
-    else:
-        points = X = model._check_X(X, kernel, reset=True)
-        if isinstance(kernel.domain, GramRows):
-            kernel.domain.check_square(X)
-        n = kernel.domain.size(X)
-    kernel = _resolved(kernel, points)
-    if stream and y is None:
-        y = first.y
-    elif y is not None and targets and is_classifier(model):
-        y = check_labels(y, n, owner)
-        find_classes(y, owner)
-    elif y is not None and targets:
-        y = check_targets(to_host(y), n, owner)
-    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-    seed = int(random_state) if whole else 0
-    return Study(kernel, X, _outputs(model, y), owner, random_state=seed)
-
-
-def _resolved(kernel: Kernel, X: Any) -> Kernel:
-    """Return the kernel with words taken from some points; that is exact enough for a plan."""
-    if not kernel._asks():
-        return kernel
-    if not isinstance(kernel.domain, GramRows):
-        n = kernel.domain.size(X)
-        index = np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(int))
-        X = kernel.domain.take(X, index)
-    return kernel.fit_params(X)
-
-
-def _outputs(model: Any, y: Any) -> int:
-    if y is None:
-        return 1
-    y = np.asarray(y)
-    if is_classifier(model):
-        classes = len(np.unique(y))
-        return classes if classes > 2 else 1
-    return int(y.shape[1]) if y.ndim == 2 else 1
-
-
-# ---- The choice between exact ways and centres ----
-
+from mercer.estimator.plan import Plan, chosen_early, duration, share
+from mercer.kernels import has_white
+from mercer.solvers import Cost, Facts
 
 SMALL = 5000  # points up to which nothing is measured
 MATRICES = 64  # bytes an entry of all n × n matrices, at most, that a direct method has at once
@@ -336,7 +65,9 @@ def choose(
         Measure nothing that the choice does not depend on; for use in ``fit``.
     """
     facts = study.facts
-    if not (quick and _is_small(facts, solver)):
+    n = facts.n
+    few = quick and n <= SMALL and not facts.stream and solver in ("auto", "cholesky")
+    if not few or MATRICES * n * (n + facts.outputs) > facts.budget:
         return _decide(study, ways, direct, solver, n_centers, centers, quick)
     rest = study.unmeasured()
     rest.X = facts  # what is priced later, if ever, holds no data
@@ -344,16 +75,10 @@ def choose(
         direct,
         _why_direct(direct, solver, facts),
         lambda: _decide(rest, ways, direct, solver, n_centers, centers, quick),
-        n_rows=facts.n,
+        n_rows=n,
         budget=facts.budget,
         owner=study.owner,
     )
-
-
-def _is_small(facts: Facts, solver: str) -> bool:
-    """Whether a direct method is taken whatever it costs: its matrices are at most a few n × n."""
-    few = facts.n <= SMALL and not facts.stream and solver in ("auto", "cholesky")
-    return few and MATRICES * facts.n * (facts.n + facts.outputs) <= facts.budget
 
 
 def _why_direct(method: str, solver: str, facts: Facts) -> str:
@@ -505,17 +230,7 @@ def settled(plan: Plan, options: SolverOptions) -> Plan:
 def followed(rule: Callable[[Study], Plan], study: Study, auto: bool) -> Plan:
     """Return the plan that a fit follows; nothing is measured where sizes decide.
 
-    An approximation that "auto" would take is left where an exact method fits the budget and is
-    done in time.
-
-    Parameters
-    ----------
-    rule : callable
-        The plan of a study.
-    study : Study
-        The data.
-    auto : bool
-        Whether the choice of a method is left to it.
+    An approximation that "auto" would take is left where an exact method fits and is done in time.
     """
     plan = rule(study.unmeasured())
     open_ = auto and plan.error != 0 and any(p.error == 0 and p.fits for p in plan.alternatives)
@@ -528,17 +243,7 @@ def in_time(plan: Plan | None) -> bool:
 
 
 def warn_if_coarse(model: Any, error: float, of_what: str) -> None:
-    """Warn where the method that was planned leaves out more than a tenth.
-
-    Parameters
-    ----------
-    model : estimator
-        One with a ``plan_``.
-    error : float
-        The share that was left out.
-    of_what : str
-        Of what it is a share.
-    """
+    """Warn where the method that was planned leaves out more than a tenth."""
     if error > POOR:
         plan = model.plan_
         exact = [p for p in plan.alternatives if p.error == 0 and p.fits]

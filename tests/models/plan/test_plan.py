@@ -11,9 +11,8 @@ from mercer import RBF, KernelRidge, Laplacian, Linear, Matern
 from mercer.engines.rates import KernelRate, Rates
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.estimator import choice as module
-from mercer.estimator.choice import Study, facts_of
+from mercer.estimator.facts import Sketch, Study, facts_of
 from mercer.estimator.plan import Plan
-from mercer.estimator.sketch import Sketch
 from mercer.models.ridge import base as ridge_family
 from mercer.models.risk import smooth as smooth_family
 from mercer.solvers.cost import Facts
@@ -220,8 +219,8 @@ def test_nothing_is_measured_for_small_data(monkeypatch):
     def refuse(*arguments):
         raise RuntimeError("measured")
 
-    monkeypatch.setattr("mercer.estimator.choice.machine_rates", refuse)
-    monkeypatch.setattr("mercer.estimator.choice.Sketch", refuse)
+    monkeypatch.setattr("mercer.estimator.facts.machine_rates", refuse)
+    monkeypatch.setattr("mercer.estimator.facts.Sketch", refuse)
     X = np.zeros((module.SMALL, 2))
     assert plan_ridge(RBF(), X, quick=True).method == "cholesky"
     for solver in ("cholesky", "cg", "falkon"):

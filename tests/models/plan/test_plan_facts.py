@@ -7,8 +7,7 @@ import pytest
 
 import mercer
 from mercer import RBF, FromFunction, Linear, Matern, Polynomial, Precomputed, RowBlocks, Spectrum
-from mercer.estimator.choice import default_centers, facts_of
-from mercer.estimator.sketch import Sketch
+from mercer.estimator.facts import Sketch, default_centers, facts_of
 from mercer.solvers.cost import Facts
 
 rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.engines import log_sums, require_memory
 from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import ONLY, Plan, Study, TakesKernel, check_weights, study_of, tell_plan
+from mercer.estimator import ONLY, Plan, TakesKernel, check_weights, study_of, tell_plan
 from mercer.kernels import RBF
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
@@ -97,8 +97,10 @@ def check_bandwidth(bandwidth: Any, X: np.ndarray, owner: str) -> None:
 SCALES = 40  # bandwidths that a search looks at, as a rule
 
 
-def plan_density(model: Any, study: Study) -> Plan:
+def plan_density(model: Any, X: Any, y: Any) -> Plan:
     """Return the plan of `KernelDensity`: points are kept, a bandwidth is searched if asked for."""
+    # the gaussian tells the cost of any smoothing kernel
+    study = study_of(model, X, y, kernel=RBF(1.0), targets=False)
     facts = study.facts
     searched = isinstance(model.bandwidth, str) and model.bandwidth == "loo"
     entries = SCALES * 0.5 * facts.n**2 if searched else 0.0
@@ -198,10 +200,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     n_features_in_: int
 
     plan = tell_plan
-
-    def _plan(self, X: Any, y: Any) -> Plan:
-        # the gaussian tells the cost of any smoothing kernel
-        return plan_density(self, study_of(self, X, y, kernel=RBF(1.0), targets=False))
+    _plan = plan_density
 
     def __init__(self, bandwidth: Any = "scott", kernel: Any = "gaussian"):
         self.bandwidth = bandwidth

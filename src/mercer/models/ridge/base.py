@@ -62,20 +62,7 @@ def plan_ridge(
     Methods: "primal" (normal equations of D < n explicit features), "cholesky" (K factorised),
     "eigen" (K decomposed, for alpha="loo" and penalties that differ), "cg" (exact up to tol),
     "falkon" (m centres). The first three are what solver="cholesky" stands for. Where "primal" can
-    be done solver="cg" is that too.
-
-    Parameters
-    ----------
-    study : Study
-        The data.
-    alpha : float, array or "loo", default=1.0
-        The penalty.
-    tol : float, default=1e-6
-        Relative residual that "cg" is to reach.
-    offset : bool, default=True
-        Whether an offset is fitted.
-    **wanted : object
-        Solver and centres, as for `choose`.
+    be done solver="cg" is that too. What is `wanted` goes to `choose`.
     """
     D = study.facts.features
     if differ(alpha):
@@ -229,20 +216,17 @@ class Ridge(KernelEstimator):
                 f"{options.owner}: alpha={self.alpha!r} with {how}; give one number, or rows in "
                 "memory and solver='cholesky'."
             )
-        study = Study(data.kernel, data.X, data.outputs, options.owner)
-        plan = self._planned(study, alpha, options, n_centers=options.n_centers, quick=True)
-        return settled(plan, options)
+        study, offset = Study(data.kernel, data.X, data.outputs, options.owner), self.fit_intercept
+        wanted = {"solver": options.wanted, "n_centers": options.n_centers, "quick": True}
+        return settled(plan_ridge(study, alpha, options.tol, bool(offset), **wanted), options)
 
     def _plan(self, X: Any, y: Any) -> Plan:
         study = study_of(self, X, y, blocks=True)
         options = SolverOptions.of(self)
         alpha = self._check_alpha(study.facts.outputs)
-        centers = given_centers(self, options, study)
-        return told(self._planned(study, alpha, options, **centers), options)
-
-    def _planned(self, study: Study, alpha: Any, options: SolverOptions, **wanted: Any) -> Plan:
+        wanted = {"solver": options.wanted, **given_centers(self, options, study)}
         offset = bool(self.fit_intercept)
-        return plan_ridge(study, alpha, options.tol, offset, solver=options.wanted, **wanted)
+        return told(plan_ridge(study, alpha, options.tol, offset, **wanted), options)
 
     def _solved(self, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> RidgeFit:
         """Solve in the way of the plan."""

@@ -295,17 +295,6 @@ def plan_smooth(study: Study, alpha: float = 1.0, *, solver: str = "auto", **wan
     preconditioner, where there are several outputs), "cg", the same with systems solved by
     conjugate gradients, and "falkon", a Newton method on m centres. "newton" is another word for
     what "cholesky" stands for. Of several outputs "auto" does not take "cg".
-
-    Parameters
-    ----------
-    study : Study
-        The data; its outputs are the functions sought, one for two classes.
-    alpha : float, default=1.0
-        The penalty.
-    solver : {"auto", "newton", "cholesky", "cg", "falkon"}, default="auto"
-        The method, if it is the user's choice.
-    **wanted : object
-        Centres, as for `choose`.
     """
     solver = "cholesky" if solver == "newton" else solver
     direct = "primal" if by_features(study.facts) else "cholesky"

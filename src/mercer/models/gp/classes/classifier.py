@@ -18,11 +18,9 @@ from mercer.estimator import (
     JUDGED,
     KernelEstimator,
     MarginData,
-    Plan,
     accuracy,
     check_definite,
     prepare_labels,
-    study_of,
     unproven,
 )
 from mercer.models.gp.base import (
@@ -35,6 +33,7 @@ from mercer.models.gp.base import (
 )
 from mercer.models.gp.classes.inference import (
     METHODS,
+    SMALL,
     Inference,
     Scheme,
     choose_scheme,
@@ -122,7 +121,6 @@ def _mean_variance(kernel: Kernel, X: Any) -> float:
 
 TIE = 1e-9  # difference of probabilities that rounding may make
 ROWS = 512  # of new points at a time
-SMALL = 600  # rows up to which a part of them is not asked first
 
 
 class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
@@ -240,6 +238,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
            [0.5, 0.5]])
     """
 
+    _plan = plan_classes
     _learned = (
         *KernelEstimator._learned,
         "classes_",
@@ -325,9 +324,6 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         check_is_fitted(self, "dual_coef_")
 
     # -- fit ----------------------------------------------------------------------------------
-    def _plan(self, X: Any, y: Any) -> Plan:
-        return plan_classes(self, study_of(self, X, y), SMALL)
-
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         owner = type(self).__name__
         tuned = check_search(self)

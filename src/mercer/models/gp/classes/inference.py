@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.engines import gram, pick, pull_theta, require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import Plan, Study, take_rows
+from mercer.estimator import Plan, study_of, take_rows
 from mercer.models.gp.base import expected_evaluations
 from mercer.models.gp.classes.laplace import TIGHT
 from mercer.models.gp.classes.sites import Approximation, Link, as_link
@@ -102,6 +102,7 @@ EXTRA = {"laplace": 0, "ep": 1, "vi": 1}  # matrices beside K and the factors
 PARTS = 1.25  # with what half of the rows need beside all of them
 LARGEST = 1e30  # k(x, x) beyond which no method keeps a digit
 LITTLE = 2**16  # bytes
+SMALL = 600  # rows up to which a part of them is not asked first
 STEPS = 6  # of Newton's method, as a rule
 INDEFINITE = 1e-7  # part of the largest k(x, x) below 0 that may be rounding of float32
 HEAVIEST = 1e20  # the same of weights times k(x, x)
@@ -361,16 +362,14 @@ class Inference:
             )
 
 
-def plan_classes(model: Any, study: Study, small: int) -> Plan:
-    """Return the plan of `GaussianProcessClassifier`: matrices, and Newton's method.
-
-    Of more than `small` rows a part is asked first.
-    """
+def plan_classes(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan of `GaussianProcessClassifier`: matrices, and Newton's method."""
+    study = study_of(model, X, y)
     facts = study.facts
     n, several = facts.n, max(2, facts.outputs)
     scheme = choose_scheme(model.method, model.link, model.multi_class, several, study.owner)
     tuned = model.optimizer is not None
-    matrices = scheme.matrices(several) * (PARTS if tuned and n > small else 1.0)
+    matrices = scheme.matrices(several) * (PARTS if tuned and n > SMALL else 1.0)
     needed = int(8 * n * n * matrices) + 2 * n * n + LITTLE  # what the fit asks for
     time = None
     if study.rates is not None:

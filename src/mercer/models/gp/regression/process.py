@@ -17,10 +17,10 @@ from mercer.estimator import (
     ONLY,
     KernelEstimator,
     Plan,
-    Study,
     check_targets,
     check_weights,
     r_squared,
+    study_of,
     take_rows,
 )
 from mercer.models.gp.base import (
@@ -377,8 +377,9 @@ class ProcessRegressor(KernelEstimator):
         return r_squared(self, X, y, sample_weight)
 
 
-def plan_process(model: Any, study: Study) -> Plan:
+def plan_process(model: Any, X: Any, y: Any) -> Plan:
     """Return the plan of `GaussianProcessRegressor`: one factorisation an evaluation."""
+    study = study_of(model, X, y)
     facts = study.facts
     n = facts.n
     time = None

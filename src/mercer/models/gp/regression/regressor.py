@@ -12,7 +12,7 @@ from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.engines.device import computing_on, follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import KernelEstimator, Plan, check_same_points, study_of, take_rows
+from mercer.estimator import KernelEstimator, check_same_points, take_rows
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression.data import Basis, Targets, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit
@@ -167,6 +167,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     0.07
     """
 
+    _plan = plan_process
     _learned = (
         *KernelEstimator._learned,
         "noise_",
@@ -215,9 +216,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
-
-    def _plan(self, X: Any, y: Any) -> Plan:
-        return plan_process(self, study_of(self, X, y))
 
     @follows_data
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -12,7 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from mercer.domains import GramRows
 from mercer.engines import pick, require_memory, solve_rows, spread
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import ONLY, Plan, Study, study_of
+from mercer.estimator import ONLY, Plan, study_of
 from mercer.models.gp.base import expected_evaluations, search_rng
 from mercer.models.gp.regression import (
     RESIDUAL,
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 NOISE = 0.9  # part of the mean square of y that is noise where nothing was found
 
 
-def plan_inducing(model: Any, study: Study) -> Plan:
+def plan_inducing(model: Any, X: Any, y: Any) -> Plan:
     """Return the plan of `SparseGaussianProcessRegressor`: passes over rows and m inducing ones."""
+    study = study_of(model, X, y, random_state=model.random_state)
     facts = study.facts
     n, t, given = facts.n, facts.outputs, model.inducing
     asked = model.n_inducing if isinstance(given, str) else len(given)
@@ -176,6 +177,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     True
     """
 
+    _plan = plan_inducing
     _learned = (
         "kernel_",
         "X_fit_",
@@ -239,9 +241,6 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         """The inducing points."""
         self._require_fit()
         return self.X_fit_
-
-    def _plan(self, X: Any, y: Any) -> Plan:
-        return plan_inducing(self, study_of(self, X, y, random_state=self.random_state))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
