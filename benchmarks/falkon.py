@@ -16,10 +16,10 @@ from timing import Row, best_of
 
 from mercer import RBF, KernelRidge, get_config
 from mercer.engines.passes.base import row_pass
-from mercer.engines.threads import single_threaded_blas
 from mercer.engines.tiles import CACHED_ENTRIES
 from mercer.operators import Gram
 from mercer.solvers import Centred, Falkon
+from mercer.threads import single_threaded_blas
 
 __all__ = ["rows"]
 

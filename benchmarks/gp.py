@@ -25,10 +25,11 @@ from sklearn.gaussian_process import (
 from timing import Row, best_of
 
 from mercer import RBF, GaussianProcessClassifier, GaussianProcessRegressor, get_config
-from mercer.engines import folds, tiles as blocks
-from mercer.engines.threads import add_square
+from mercer.engines import tiles as blocks
 from mercer.models.gp.regression.evidence import Evidence
 from mercer.models.gp.sparse.evidence import CollapsedBound
+from mercer.operators import sums
+from mercer.threads import add_square
 
 try:
     import gpytorch
@@ -274,7 +275,7 @@ def sparse(n: int = 200_000, d: int = 10, m: int = 500, rounds: int = 2) -> list
 
 def _products(n: int, m: int) -> None:
     """Do the SYRK of the bound and the GEMM of its gradient, tile by tile in the cache."""
-    size = max(folds.ROWS, folds.ENTRIES // m)
+    size = max(sums.ROWS, sums.ENTRIES // m)
     threads = get_config().threads
     tiles = round(n / size / threads)
     rng = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from mercer import get_config
-from mercer.engines.threads import single_threaded_blas
 from mercer.engines.tiles import CACHED_ENTRIES
+from mercer.threads import single_threaded_blas
 
 __all__ = ["first_touch", "gemm_exp", "potrf", "potri"]
 

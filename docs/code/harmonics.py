@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Numbers
-from mercer.engines import namespace
+from mercer.domains import namespace
 from mercer.kernels import Explicit
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.linalg import cython_blas
 
-from mercer.engines import threads
-from mercer.engines.threads import add_square, solve_rows, times
+from mercer import threads
+from mercer.threads import add_square, solve_rows, times
 
 RNG = np.random.default_rng(4)
 

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Matern, White
 from mercer.engines import tiles
-from mercer.engines.device import human
 from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.memory import human
 
 KERNELS = [RBF(), Matern(nu=0.5), Laplacian(), 2.0 * RBF() + White(0.1), Linear().normalized()]
 

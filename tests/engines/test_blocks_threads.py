@@ -9,8 +9,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
-from mercer import RBF, FromFunction
-from mercer.engines import threads as progress, tiles
+from mercer import RBF, FromFunction, threads as progress
+from mercer.engines import tiles
 from mercer.engines.tiles import small_tiles
 
 

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import RBF, Constant, FromFunction, Linear, Minimum, Precomputed
-from mercer.engines import NumpyEngine, TorchEngine, namespace, pick
+from mercer.domains import namespace
+from mercer.engines import NumpyEngine, TorchEngine, pick
 from mercer.errors import InvalidInput
 
 

@@ -10,7 +10,7 @@ import pytest
 CODE = """
 import resource, threading
 import numpy as np
-from mercer.engines.threads import keep_pages
+from mercer.threads import keep_pages
 if {keep}:
     keep_pages()
     keep_pages()

@@ -8,8 +8,8 @@ import pytest
 import mercer
 from mercer import RBF, FromFunction, Precomputed, Spectrum
 from mercer.engines import rates
-from mercer.engines.device.memory import free_on
 from mercer.engines.rates import KernelRate, device_of, kernel_rate, machine_rates
+from mercer.memory import free_on
 
 
 def test_the_machine_is_measured_once():

@@ -233,11 +233,11 @@ def test_table_models():
 
 
 def test_objective_has_the_gradient_it_claims():
-    from mercer.estimator.sample import FitData
+    from mercer.estimator.sample import Sample
     from mercer.selection.tuning.gradient import LooSearch
 
     kernel = 2.0 * RBF([1.0, 2.0, 0.5]) + 0.5 * Linear()
-    search = LooSearch(FitData(kernel, X, Y, None, False), True, 2000, None, None)
+    search = LooSearch(Sample(kernel, X, Y, None, column=False), True, 2000, None, None)
     point = np.append(kernel.theta, -2.0)
     _, gradient = search._objective(point)
     for i, step in enumerate(1e-5 * np.eye(len(point))):

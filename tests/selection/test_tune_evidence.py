@@ -21,7 +21,7 @@ from mercer import (
     tune,
 )
 from mercer.errors import InvalidInput
-from mercer.estimator.sample import FitData
+from mercer.estimator.sample import Sample
 from mercer.models.ridge.exact import LeastSquares
 from mercer.selection.tuning.gradient import EvidenceSearch, evidence_gradient, evidence_path
 
@@ -82,7 +82,7 @@ def test_gradient(kernel, weights, offset):
         up = value(kernel.with_theta(kernel.theta + step), 0.3)
         down = value(kernel.with_theta(kernel.theta - step), 0.3)
         assert gradient[i] == pytest.approx((up - down) / (2 * h), rel=1e-4, abs=1e-6)
-    search = EvidenceSearch(FitData(kernel, X, Y, weights, False), offset, 99, None, None)
+    search = EvidenceSearch(Sample(kernel, X, Y, weights, column=False), offset, 99, None, None)
     point = np.append(kernel.theta, -1.0)
     _, gradient = search._objective(point)
     for i, step in enumerate(h * np.eye(len(point))):
@@ -117,9 +117,7 @@ def test_agrees_with_a_gaussian_process():
 def test_ends_where_the_slope_is_zero():
     y = Y[:, 0]
     result = tune(KernelRidge(RBF([1.0, 1.0]), fit_intercept=True), X, y, criterion="evidence")
-    search = EvidenceSearch(
-        FitData(result.model.kernel_, X, y[:, None], None, True), True, 99, None, 0
-    )
+    search = EvidenceSearch(Sample(result.model.kernel_, X, y[:, None], None), True, 99, None, 0)
     mean = search._mean_diagonal(result.model.kernel_)[0]
     point = np.append(result.model.kernel_.theta, np.log(result.params["alpha"] / mean))
     value, slope = search._objective(point)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import RBF, Laplacian, Linear
-from mercer.engines.device import sums
+from mercer.operators import device as sums
 from mercer.statistics import hsic, hsic_agg_test, hsic_split_test, hsic_test
 from mercer.statistics.dependence import shuffled
 from mercer.statistics.device import DeviceDraws, DeviceGathered

@@ -21,8 +21,8 @@ from mercer.domains.blocks import (
     parquet_libraries,
     polars_cells,
 )
-from mercer.engines.device import human
 from mercer.errors import InvalidInput
+from mercer.memory import human
 
 CSV_BYTE = 7  # bytes of memory for each byte of a CSV file, beside those for cells and rows
 _CHUNK = 2**20

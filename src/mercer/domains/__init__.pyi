@@ -25,7 +25,10 @@ from mercer.domains.packed import Packed as Packed
 from mercer.domains.points import (
     Objects as Objects,
     concatenate as concatenate,
+    largest as largest,
+    moderate as moderate,
     point_keys as point_keys,
+    shifted as shifted,
 )
 from mercer.domains.series import Series as Series, SeriesCollection as SeriesCollection
 from mercer.domains.strings import StringCollection as StringCollection, Strings as Strings
@@ -36,6 +39,8 @@ from mercer.domains.vectors import (
     Numbers as Numbers,
     Vectors as Vectors,
     is_torch as is_torch,
+    like as like,
+    namespace as namespace,
     odd_point as odd_point,
     refuse_odd_arrays as refuse_odd_arrays,
     to_host as to_host,

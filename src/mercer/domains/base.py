@@ -24,6 +24,7 @@ class Domain:
     """
 
     name = "points"
+    holds_points = True  # False for rows of a Gram matrix, which are known by kernel values only
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Return the canonical collection, or raise `InvalidInput`."""
@@ -37,9 +38,28 @@ class Domain:
         """Return the points at the given positions (a slice or an integer array)."""
         return X[index]
 
+    def subset(self, X: Any, index: Index) -> Any:
+        """Return the training points at the given positions; of a Gram matrix rows and columns."""
+        return self.take(X, index)
+
+    def pair(self, X: Any, rows: Index, columns: Index) -> tuple[Any, Any]:
+        """Return two collections whose kernel values are K[rows, columns] of training points X."""
+        return self.take(X, rows), self.take(X, columns)
+
     def keep(self, X: Any) -> Any:
         """Return what a fitted model must keep of X to evaluate k(new points, X)."""
         return X
+
+    def keep_at(self, X: Any, index: Index) -> Any:
+        """Return what a fitted model must keep of the training points at the given positions."""
+        return self.keep(self.take(X, index))
+
+    def check_training(self, X: Any, name: str = "X") -> Any:
+        """Return a checked collection that can be one of training points, or refuse it."""
+        return X
+
+    def require_again(self, X: Any, owner: str, verb: str) -> None:
+        """Refuse to do without training points of which a fitted model keeps too little."""
 
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Bring two checked collections to one form, or say why they do not belong together."""

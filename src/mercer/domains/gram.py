@@ -22,6 +22,7 @@ class GramRows(Domain):
     """
 
     name = "kernel values"
+    holds_points = False
 
     def check(self, X: Any, name: str = "X") -> np.ndarray:
         """Return kernel values (2-D) or positions (1-D integers)."""
@@ -78,9 +79,33 @@ class GramRows(Domain):
             return K
         return 0.5 * (K + K.T)
 
+    def subset(self, X: np.ndarray, index: Any) -> np.ndarray:
+        """Return the Gram matrix of the training points at the given positions."""
+        return np.ascontiguousarray(X[np.ix_(index, index)])
+
+    def pair(self, X: np.ndarray, rows: Any, columns: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of kernel values, and the positions of training points among them."""
+        return X[rows], np.arange(X.shape[1])[columns]
+
     def keep(self, X: np.ndarray) -> np.ndarray:
         """Return the positions of the training points."""
         return np.arange(X.shape[0]) if X.ndim == 2 else X
+
+    def keep_at(self, X: np.ndarray, index: Any) -> np.ndarray:
+        """Return the positions of some training points."""
+        return self.keep(X)[index]
+
+    def check_training(self, X: np.ndarray, name: str = "X") -> np.ndarray:
+        """Return a matrix that can be a Gram matrix, or refuse it."""
+        return self.check_square(X, name)
+
+    def require_again(self, X: Any, owner: str, verb: str) -> None:
+        """Refuse to do without the Gram matrix, of which a fitted model keeps positions only."""
+        if X is None:
+            raise InvalidInput(
+                f"{owner}.{verb}: a fitted model does not keep a precomputed Gram matrix; pass the "
+                f"training matrix again: {verb}(K)."
+            )
 
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Return the Gram matrix of n random vectors."""

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import is_torch, to_host
+from mercer.domains.vectors import is_torch, namespace, to_host
 from mercer.errors import InvalidInput
 
 
@@ -33,9 +33,7 @@ def concatenate(domain: Domain, A: Any, B: Any) -> Any:
     if isinstance(A, Table) and isinstance(B, Table):
         return A.joined(B)
     if is_torch(A) and is_torch(B):
-        import torch
-
-        return torch.cat([A, B])
+        return namespace(A).concatenate([A, B])
     if sp.issparse(A) and sp.issparse(B):
         return sp.vstack([A, B]).tocsr()
     if isinstance(A, np.ndarray) and isinstance(B, np.ndarray) and A.shape[1:] == B.shape[1:]:
@@ -188,3 +186,40 @@ def _are_lists(X: Any) -> bool:
 
 def _is_matrix(X: Any) -> bool:
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64
+
+
+# ---- Powers of two that bring rows of numbers to a size at which squares exist; nothing is
+# rounded.
+
+
+RANGE = 400  # between 2^−RANGE and 2^RANGE squares and their sums are in the range of floats
+
+
+def largest(*collections: Any) -> float:
+    """Return the largest absolute entry of dense or sparse rows of numbers, 0 where none is."""
+    arrays = [Z.data if sp.issparse(Z) else Z for Z in collections]
+    return max(
+        (max(float(a.max(initial=0.0)), -float(a.min(initial=0.0))) for a in arrays), default=0.0
+    )
+
+
+def shifted(Z: Any, power: int) -> Any:
+    """Return Z·2^power."""
+    if not sp.issparse(Z):
+        return np.ldexp(Z, power)
+    Z = Z.copy()
+    Z.data = np.ldexp(Z.data, power)
+    return Z
+
+
+def moderate(collections: list, top: int = 0) -> tuple[list, int]:
+    """Return collections over 2^shift, and the shift: 0 where their largest entry is moderate.
+
+    Elsewhere the largest entry comes to about 2^top.
+    """
+    size = largest(*collections)
+    exponent = int(np.frexp(size)[1])
+    if size == 0 or abs(exponent) <= RANGE:
+        return collections, 0
+    shift = exponent - top
+    return [shifted(Z, -shift) for Z in collections], shift

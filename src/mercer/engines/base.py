@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from mercer.domains import is_torch
-from mercer.engines.budget import require_gram
-from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput
+from mercer.memory import named_when_full, require_gram
 from mercer.settings import get_config
 
 FEWER = "Use fewer points, free tensors"
-
-
-def namespace(X: Any) -> ModuleType:
-    """Return the module, numpy or torch, whose functions act on X."""
-    if is_torch(X):
-        import torch
-
-        return torch
-    return np
 
 
 class Engine:

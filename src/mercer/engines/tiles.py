@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import require_memory
-from mercer.engines.device import USUAL_TILE, free_memory, full_precision, on_gpu, smaller_tiles
-from mercer.engines.threads import Progress, single_threaded_blas
+from mercer.engines.device import full_precision
 from mercer.errors import InvalidInput
+from mercer.memory import USUAL_TILE, free_memory, on_gpu, require_memory, smaller_tiles
 from mercer.settings import get_config
+from mercer.threads import Progress, single_threaded_blas
 
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
@@ -38,7 +38,7 @@ LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not de
 
 
 # --------------------------------------------------------------------------------- threads
-def _run(
+def run_tiles(
     bound: Any, tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str
 ) -> None:
     """Apply ``work`` to every task, on several threads; Ctrl-C stops after the tasks in flight.
@@ -83,10 +83,10 @@ def _arithmetic(bound: Any) -> AbstractContextManager:
 def _divisible(bound: Any) -> bool:
     """Whether tiles may run side by side and there are enough of them to be worth it."""
     n, m = bound.shape
-    return bool(bound.threads) and n * m > 2 * _wanted(bound)
+    return bool(bound.threads) and n * m > 2 * usual_entries(bound)
 
 
-def _wanted(bound: Any) -> int:
+def usual_entries(bound: Any) -> int:
     """Return the entries of a tile when memory is no matter."""
     usual = CACHED_ENTRIES if bound.xp is np else DEVICE_ENTRIES
     own = getattr(bound, "tile_entries", None)
@@ -99,14 +99,14 @@ def _light(bound: Any) -> bool:
     return bound.xp is np and len(shape) == 2 and shape[1] <= LIGHT
 
 
-def _plan(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
+def plan_tiles(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
     """Return bands of rows, the width of a tile in them, and how many threads may work on them.
 
     Tiles are cache sized for NumPy and device sized for torch, and `IN_FLIGHT` of them fit half
     of what the budget leaves beside ``other`` bytes; more threads than that many tiles have to
     wait. So the tiles, and with them the bits, do not depend on the number of threads.
     """
-    wanted = _wanted(bound)
+    wanted = usual_entries(bound)
     allowed = max(0, free_memory(getattr(bound, "_like", None)) - other) // 2
     fits = allowed // (bound.itemsize * bound.workspace)
     if fits < 256:
@@ -122,16 +122,11 @@ def _plan(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
     return *_bands(bound, entries), threads
 
 
-def _cuts(n: int, step: int) -> list[slice]:
+def cuts(n: int, step: int) -> list[slice]:
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
-def row_blocks(n: int, row_bytes: int) -> list[slice]:
-    """Return blocks of rows of which each takes at most a quarter of the budget."""
-    return _cuts(n, max(1, get_config().memory // (4 * max(1, row_bytes)))) or [slice(0, 0)]
-
-
-def _edge(entries: int) -> int:
+def tile_edge(entries: int) -> int:
     return max(1, int(entries**0.5))
 
 
@@ -139,13 +134,13 @@ def _bands(bound: Any, entries: int) -> tuple[list[slice], int]:
     """Bands of rows and the width of a tile in them; square tiles when symmetric."""
     n, m = bound.shape
     if bound.symmetric:
-        edge = _edge(entries)
-        return _cuts(n, edge), edge
-    width = min(m, max(_edge(entries), 2 * _edge(entries) if bound.xp is np else 1)) or 1
-    return _cuts(n, max(1, entries // width)), width
+        edge = tile_edge(entries)
+        return cuts(n, edge), edge
+    width = min(m, max(tile_edge(entries), 2 * tile_edge(entries) if bound.xp is np else 1)) or 1
+    return cuts(n, max(1, entries // width)), width
 
 
-def _columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
+def tile_columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
     """Column tiles of a band; of a symmetric matrix only those from the diagonal on."""
     start = band.start if bound.symmetric else 0
     for j in range(start, bound.shape[1], width):
@@ -193,7 +188,7 @@ def below_diagonal(m: int) -> np.ndarray:
     return mask
 
 
-def _mirror(T: Any, xp: Any) -> Any:
+def mirrored(T: Any, xp: Any) -> Any:
     """Copy the upper triangle of a diagonal tile to the lower, so that K = Kᵀ to the bit."""
     upper = xp.triu(T)
     return upper + xp.triu(T, 1).T
@@ -218,11 +213,13 @@ def gram(bound: Any, out: Any = None) -> Any:
     if bound.whole:
         with _arithmetic(bound):
             return make_tile(bound, slice(0, n), slice(0, m))
-    bands, width, threads = _plan(bound, 0 if on_gpu(out) else size)  # a GPU counts what it holds
+    bands, width, threads = plan_tiles(
+        bound, 0 if on_gpu(out) else size
+    )  # a GPU counts what it holds
     out = bound.empty((n, m)) if out is None else out
 
     def work(band: slice) -> None:
-        for cols in _columns(bound, band, width):
+        for cols in tile_columns(bound, band, width):
             T = make_tile(bound, band, cols)
             if not bound.symmetric:
                 out[band, cols] = T
@@ -234,9 +231,9 @@ def gram(bound: Any, out: Any = None) -> Any:
                 corner[...] = T
                 np.copyto(corner, corner.T, where=below_diagonal(len(corner)))
             else:
-                out[band, cols] = _mirror(T, bound.xp)
+                out[band, cols] = mirrored(T, bound.xp)
 
-    _run(bound, bands, work, threads, "Gram")
+    run_tiles(bound, bands, work, threads, "Gram")
     return out
 
 
@@ -245,7 +242,7 @@ def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
 
     The columns are shared among the threads, as there may be fewer bands of rows than threads.
     """
-    bands, width, threads = _plan(bound, out.nbytes)
+    bands, width, threads = plan_tiles(bound, out.nbytes)
     n, m = bound.shape
     strip = threads * n * STRIP * bound.itemsize * bound.workspace
     light = getattr(bound, "tile_entries", None) is None
@@ -256,7 +253,7 @@ def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
         for band in bands:
             out[slots[band], cols] = make_tile(bound, band, cols)
 
-    _run(bound, _cuts(m, width), work, threads, "rows")
+    run_tiles(bound, cuts(m, width), work, threads, "rows")
 
 
 @smaller_tiles
@@ -282,17 +279,17 @@ def matmul(bound: Any, V: Any) -> Any:
     lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
     lanes = lanes if bound.xp is np else 1  # a device works on one tile at a time
     other = n * t * 8 * (lanes + 1 if bound.symmetric else 2)
-    bands, width, threads = _plan(bound, other)
+    bands, width, threads = plan_tiles(bound, other)
     total = bound.empty((n, t), wide=True)
     if not bound.symmetric:
 
         def work(band: slice) -> None:
             part = bound.zeros((band.stop - band.start, t), wide=True)
-            for cols in _columns(bound, band, width):
+            for cols in tile_columns(bound, band, width):
                 part += make_tile(bound, band, cols) @ V[cols]
             total[band] = part
 
-        _run(bound, bands, work, threads, "product")
+        run_tiles(bound, bands, work, threads, "product")
     else:
         # K v = Σ over i ≤ j of T_ij v_j into rows i and T_ijᵀ v_i into rows j.
         lanes = min(lanes, len(bands)) or 1
@@ -301,15 +298,15 @@ def matmul(bound: Any, V: Any) -> Any:
         def work_lane(lane: int) -> None:
             out = sums[lane]
             for band in bands[lane::lanes]:
-                for cols in _columns(bound, band, width):
+                for cols in tile_columns(bound, band, width):
                     T = make_tile(bound, band, cols)
                     if cols == band:
-                        out[band] += _mirror(T, bound.xp) @ V[cols]
+                        out[band] += mirrored(T, bound.xp) @ V[cols]
                     else:
                         out[band] += T @ V[cols]
                         out[cols] += T.T @ V[band]
 
-        _run(bound, range(lanes), work_lane, threads, "product")
+        run_tiles(bound, range(lanes), work_lane, threads, "product")
         total[:] = 0
         for part in sums:
             total += part
@@ -325,7 +322,7 @@ def pull_theta(bound: Any, W: Any, p: int, other: int = 0) -> Any:
     are not to be written out; of a symmetric kernel only tiles on and above the diagonal are asked
     for, and those above it must hold Wᵢⱼ + Wⱼᵢ. The caller holds `other` bytes of the budget.
     """
-    bands, width, threads = _plan(bound, other)
+    bands, width, threads = plan_tiles(bound, other)
     parts: list[Any] = [None] * len(bands)
 
     def weights(band: slice, cols: slice) -> Any:
@@ -338,11 +335,11 @@ def pull_theta(bound: Any, W: Any, p: int, other: int = 0) -> Any:
     def work(task: tuple[int, slice]) -> None:
         index, band = task
         total = bound.zeros((p,), wide=True)
-        for cols in _columns(bound, band, width):
+        for cols in tile_columns(bound, band, width):
             total += bound.pull_theta(band, cols, weights(band, cols))
         parts[index] = total
 
-    _run(bound, list(enumerate(bands)), work, threads, "gradient")
+    run_tiles(bound, list(enumerate(bands)), work, threads, "gradient")
     total = bound.zeros((p,), wide=True)
     for part in parts:
         total += part
@@ -358,18 +355,18 @@ def pull_points(bound: Any, coef: Any, d: int) -> Any:
             f"{bound.name}: gradient takes one coefficient for each of the {m} points of Y, or "
             f"shape ({n}, {m}), got {tuple(coef.shape)}."
         )
-    bands, width, threads = _plan(bound, n * d * 8)
+    bands, width, threads = plan_tiles(bound, n * d * 8)
     out = bound.zeros((n, d), wide=True)
 
     def work(band: slice) -> None:
-        for cols in _columns(bound, band, width):
+        for cols in tile_columns(bound, band, width):
             if coef.ndim == 2:
                 C = coef[band, cols]
             else:
                 C = bound.ones((band.stop - band.start, 1)) * coef[cols][None, :]
             out[band] += bound.pull_points(band, cols, C)
 
-    _run(bound, bands, work, threads, "gradient")
+    run_tiles(bound, bands, work, threads, "gradient")
     return out
 
 

@@ -16,6 +16,7 @@ from mercer.estimator.blocks import (
 from mercer.estimator.choice import (
     ONLY as ONLY,
     SMALL as SMALL,
+    Ways as Ways,
     choose as choose,
     followed as followed,
     in_time as in_time,
@@ -42,13 +43,13 @@ from mercer.estimator.plan import Plan as Plan, tell_plan as tell_plan
 from mercer.estimator.rows import (
     NumericTargets as NumericTargets,
     coded as coded,
+    follows_data as follows_data,
     is_stream as is_stream,
     resolved as resolved,
     takes_dask as takes_dask,
 )
 from mercer.estimator.sample import (
-    FitData as FitData,
-    MarginData as MarginData,
+    Sample as Sample,
     assemble as assemble,
     check_labels as check_labels,
     check_same_points as check_same_points,
@@ -62,8 +63,6 @@ from mercer.estimator.sample import (
     prepare_labels as prepare_labels,
     prepare_targets as prepare_targets,
     same_points as same_points,
-    spread as spread,
-    take_rows as take_rows,
     with_weight as with_weight,
 )
 from mercer.estimator.scores import (

@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, library_of
 from mercer.domains.blocks import Block, column_names, is_dask
-from mercer.engines import Progress, ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config, get_config
+from mercer.threads import Progress, ahead
 
 NAMELESS = "X does not have valid feature names"  # of scikit-learn, which sees arrays
 #: Methods with one answer for each point.

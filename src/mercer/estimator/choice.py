@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mercer.engines.device import human
 from mercer.errors import InvalidInput
 from mercer.estimator.facts import Study, default_centers
 from mercer.estimator.options import SOLVERS, SolverOptions
 from mercer.estimator.plan import Plan, chosen_early, duration, share
 from mercer.kernels import has_white
+from mercer.memory import human
 from mercer.solvers import Cost, Facts
 
 SMALL = 5000  # points up to which nothing is measured

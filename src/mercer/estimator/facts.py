@@ -17,13 +17,13 @@ from sklearn.base import is_classifier
 
 from mercer.domains import Domain, GramRows, RowBlocks, to_host
 from mercer.engines import KernelRate, Rates, device_of, kernel_rate, machine_rates, pick
-from mercer.engines.device import free_on
 from mercer.errors import InvalidInput
 from mercer.estimator.base import check_targets
 from mercer.estimator.plan import Plan, needs
 from mercer.estimator.rows import is_stream
 from mercer.estimator.sample import check_labels, find_classes, in_double
 from mercer.kernels import Kernel
+from mercer.memory import free_on
 from mercer.settings import get_config
 from mercer.solvers import Cost, Facts, seconds_of
 
@@ -250,8 +250,7 @@ def study_of(
         points, n = first.points(kernel.domain), X.n_rows
     else:
         points = X = model._check_X(X, kernel, reset=True)
-        if isinstance(kernel.domain, GramRows):
-            kernel.domain.check_square(X)
+        kernel.domain.check_training(X)
         n = kernel.domain.size(X)
     kernel = _resolved(kernel, points)
     if stream and y is None:

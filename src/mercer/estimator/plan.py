@@ -10,9 +10,8 @@ from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
 
-from mercer.engines import round_up
-from mercer.engines.device import human
 from mercer.errors import MemoryBudgetExceeded
+from mercer.memory import human, round_up
 
 # What takes the memory, for messages.
 WHAT = {

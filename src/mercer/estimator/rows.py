@@ -1,4 +1,4 @@
-"""Rows that come in blocks as the data of a fit: their targets, their classes, their columns."""
+"""Blocks, dask collections and tensors as the data of a fit: targets, classes, columns, place."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import RowBlocks
+from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, Weighing, column_names, is_dask, no_weight, partitions
+from mercer.engines.device import where_is
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.estimator.base import check_targets
@@ -24,6 +25,7 @@ from mercer.estimator.sample import (
     find_classes,
 )
 from mercer.kernels import Kernel
+from mercer.memory import named_when_full
 from mercer.settings import config
 
 SEEN = 2000  # rows of a stream that decide words such as length_scale="median"
@@ -290,3 +292,25 @@ def _example(model: Any, method: str, args: tuple, options: dict[str, Any]) -> A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # points of the fit come without names
         return getattr(model, method)(point, *args, **options)
+
+
+# ---- Tensors as data of a fit ----
+
+
+def follows_data(method: Callable) -> Callable:
+    """Let a method compute where its first argument is; tensors come to it as arrays.
+
+    Parameters
+    ----------
+    method : callable
+        Of an estimator, whose first argument X holds points.
+    """
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        guard = named_when_full(type(self).__name__, "Fit fewer rows")
+        with guard, where_is(args[0] if args else kwargs.get("X")):
+            named = {name: to_host(value, name) for name, value in kwargs.items()}
+            return method(self, *map(to_host, args), **named)
+
+    return call

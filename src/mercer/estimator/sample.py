@@ -1,4 +1,4 @@
-"""Class labels: checked once, in the same words for every classifier."""
+"""`Sample`, the checked data of a fit: kernel, points, targets or labels, weights."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.domains import Domain, GramRows, Packed, Table, is_torch, to_host
+from mercer.domains import Domain, Packed, Table, is_torch, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
 from mercer.kernels import Kernel
 
 
 @dataclass(frozen=True, eq=False)
-class MarginData:
-    """Checked data of a fit. Rows of weight zero are left out of all but `n`.
+class Sample:
+    """Checked data of a fit. Rows of weight zero are left out of all but `n`, where `kept` says so.
+
+    Of rows in blocks X are the blocks, with targets and weights of their own: y is a matrix of no
+    rows that says how many outputs there are.
 
     Parameters
     ----------
     kernel : Kernel
         With words resolved.
-    X : collection
+    X : canonical collection
         The points; for a precomputed kernel the square matrix of kernel values.
-    y : ndarray
-        Class numbers 0, 1, … or targets, one a point.
-    weights : ndarray
+    y : array of shape (n,) or (n, t)
+        Class numbers 0, 1, … or targets.
+    weights : ndarray or None
         How much each point counts in the objective: sample weight times class weight.
     repeats : ndarray or None
         Sample weights alone, None where all are one: how often each point was given.
@@ -39,40 +42,32 @@ class MarginData:
         Rows as given.
     classes : ndarray or None
         The classes, for a classifier.
+    column : bool, default=True
+        Whether there is one target a point, and answers have no second axis.
     """
 
     kernel: Kernel
     X: Any
-    y: np.ndarray
-    weights: np.ndarray
-    repeats: np.ndarray | None
-    kept: np.ndarray | None
-    n: int
+    y: Any
+    weights: Any
+    repeats: np.ndarray | None = None
+    kept: np.ndarray | None = None
+    n: int = 0
     classes: np.ndarray | None = None
-
-
-# ---- The checked data of a ridge fit; its points where, and as precise as, a method wants them.
-
-
-@dataclass(frozen=True)
-class FitData:
-    """Checked data of a fit: resolved kernel, points, targets (n, t), weights, classes.
-
-    Of rows in blocks X are the blocks, with targets and weights of their own: T is a matrix of no
-    rows that says how many outputs there are.
-    """
-
-    kernel: Kernel
-    X: Any
-    T: Any
-    weights: np.ndarray | None
-    column: bool
-    classes: np.ndarray | None = None
+    column: bool = True
 
     @property
     def outputs(self) -> int:
         """Number of outputs, t."""
-        return int(self.T.shape[1])
+        return int(self.y.shape[1])
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Return values of the kept rows at all rows as given, 0 at those of weight zero."""
+        if self.kept is None:
+            return values
+        out = np.zeros((self.n, *values.shape[1:]))
+        out[self.kept] = values
+        return out
 
 
 def in_double(X: Any) -> Any:
@@ -95,16 +90,7 @@ def kept_targets(y: Any, X: Any) -> bool:
     """
     if not (is_torch(y) and is_torch(X)) or y.device != X.device or not y.is_floating_point():
         return False
-    import torch
-
-    return y.ndim in (1, 2) and len(y) == len(X) and bool(torch.isfinite(y).all())
-
-
-def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
-    """Return training points at the given positions; of a Gram matrix rows and columns."""
-    if isinstance(kernel.domain, GramRows):
-        return np.ascontiguousarray(X[np.ix_(index, index)])
-    return kernel.domain.take(X, index)
+    return y.ndim in (1, 2) and len(y) == len(X) and bool(y.isfinite().all())
 
 
 # ---- labels ----
@@ -273,7 +259,7 @@ def _is_missing(value: Any) -> bool:
 
 def prepare_targets(
     model: KernelEstimator, X: Any, y: Any, sample_weight: Any, check: Any = None
-) -> MarginData:
+) -> Sample:
     """Return checked data of a regression with one target, without rows of weight zero.
 
     Points are in float64 and in main memory, unless ``check(X, kernel)`` returns others.
@@ -299,7 +285,7 @@ def prepare_labels(
     sample_weight: Any,
     class_weight: Any,
     check: Any = None,
-) -> MarginData:
+) -> Sample:
     """Return checked data of a classification, y as class numbers, without rows of weight zero.
 
     Of the classes there are only those that have a row of positive weight, two or more. Points are
@@ -334,27 +320,17 @@ def assemble(
     weights: np.ndarray | None,
     repeats: np.ndarray | None,
     classes: np.ndarray | None = None,
-) -> MarginData:
+) -> Sample:
     """Leave out rows of weight zero and resolve the kernel on the others."""
     n, kept = len(y), None
     if weights is None:
         weights = np.ones(n)
     elif not weights.all():
-        if isinstance(kernel.domain, GramRows):
-            kernel.domain.check_square(X)
+        kernel.domain.check_training(X)
         kept = np.flatnonzero(weights)
-        X, y, weights = take_rows(kernel, X, kept), y[kept], weights[kept]
+        X, y, weights = kernel.domain.subset(X, kept), y[kept], weights[kept]
         repeats = None if repeats is None else repeats[kept]
-    return MarginData(kernel.fit_params(X, repeats), X, y, weights, repeats, kept, n, classes)
-
-
-def spread(data: MarginData, values: np.ndarray) -> np.ndarray:
-    """Return values of the kept rows at all rows as given, 0 at those of weight zero."""
-    if data.kept is None:
-        return values
-    out = np.zeros((data.n, *values.shape[1:]))
-    out[data.kept] = values
-    return out
+    return Sample(kernel.fit_params(X, repeats), X, y, weights, repeats, kept, n, classes)
 
 
 # ---- Training points given a second time: whether they are those of the fit, which of them

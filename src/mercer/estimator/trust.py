@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.engines import largest
+from mercer.domains import GramRows, largest
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
 from mercer.kernels import Kernel, Pairwise, Precomputed
 from mercer.solvers import factor

@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, to_host
-from mercer.engines import row_blocks
 from mercer.engines.passes import values_at
 from mercer.errors import InvalidInput
 from mercer.estimator.blocks import note_columns
 from mercer.estimator.options import SolverOptions, asks_centers
 from mercer.estimator.rows import as_stream
 from mercer.kernels import Kernel, Linear
+from mercer.memory import row_blocks
 from mercer.settings import get_config
 from mercer.solvers.risk import log_softmax
 

@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.checks import check_count, random_source
-from mercer.domains import GramRows, RowBlocks
+from mercer.domains import RowBlocks
 from mercer.domains.blocks import is_dask
-from mercer.engines import row_blocks
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel, check_weights, is_single, note_columns
 from mercer.features.points import different_rows
 from mercer.kernels import SHORT_NAMES, Kernel
+from mercer.memory import row_blocks
 from mercer.rkhs import apart
 
 SEEN = 10_000  # rows of blocks that a fit looks at; ten for each feature, where those are more
@@ -122,8 +122,7 @@ class ApproximateFeatures(
             note_columns(self, rows)
         domain = kernel.domain
         weights = check_weights(sample_weight, domain.size(X), owner)
-        if isinstance(domain, GramRows):
-            domain.check_square(X)
+        domain.check_training(X)
         return kernel.fit_params(X, weights), X, weights, rng
 
     def _parts(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:

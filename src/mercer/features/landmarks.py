@@ -9,13 +9,22 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils.random import sample_without_replacement
 
 from mercer.checks import random_source
-from mercer.domains import GramRows, RowBlocks, Vectors, is_torch, to_host
-from mercer.engines import moderate, row_blocks, shifted
+from mercer.domains import (
+    GramRows,
+    RowBlocks,
+    Vectors,
+    is_torch,
+    moderate,
+    namespace,
+    shifted,
+    to_host,
+)
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.estimator import LANDMARKS
 from mercer.features.points import different_rows, given_points, race
 from mercer.kernels import Kernel, has_white
+from mercer.memory import row_blocks
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
@@ -277,10 +286,8 @@ def _like(A: Any, X: Any) -> Any:
     """Return an array as a tensor where X is one, on its device; numbers in its precision."""
     if not is_torch(X):
         return A
-    import torch
-
     kind = X.dtype if np.asarray(A).dtype.kind == "f" and X.is_floating_point() else None
-    return torch.as_tensor(A, dtype=kind, device=X.device)
+    return namespace(X).as_tensor(A, dtype=kind, device=X.device)
 
 
 def _distinct(kernel: Kernel, points: Any) -> tuple[Any, np.ndarray | None]:

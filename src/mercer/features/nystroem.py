@@ -10,12 +10,13 @@ from scipy.linalg.lapack import dpotrf, dpstrf
 
 from mercer.domains import GramRows, RowBlocks
 from mercer.domains.tables import has_width
-from mercer.engines import pick, require_memory
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
 from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
 
 # ---- Which points span what all of them span, and the Cholesky factor of their kernel matrix ----
 

@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.checks import random_source
-from mercer.domains import GramRows
+from mercer.domains import GramRows, moderate, shifted
 from mercer.domains.tables import has_width
-from mercer.engines import moderate, pick, row_blocks, shifted
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import TakesKernel, check_weights
 from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
+from mercer.memory import row_blocks
 from mercer.rkhs import apart
 
 WORDS = ("all", "random", "kmeans")
@@ -220,8 +221,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
             weights = check_weights(sample_weight, n, type(self).__name__)
-            if isinstance(kernel.domain, GramRows):
-                kernel.domain.check_square(X)
+            kernel.domain.check_training(X)
             kernel = kernel.fit_params(X, weights)
             self.prototypes_, self.prototype_indices_ = choose_prototypes(self, kernel, X, weights)
             self.kernel_ = kernel

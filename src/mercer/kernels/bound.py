@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import namespace
+from mercer.domains import namespace
 from mercer.errors import InvalidInput
 
 __all__ = ["Bound", "CombinedBound", "array_of"]

@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Objects, Table, is_torch, to_host
-from mercer.engines import namespace
+from mercer.domains import Objects, Table, is_torch, namespace, to_host
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound

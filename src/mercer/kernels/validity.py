@@ -11,12 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, Table, is_torch
-from mercer.engines import gram, pick, require_memory
+from mercer.engines import gram, pick
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.indefinite import lowest, search
 from mercer.kernels.names import as_kernel
 from mercer.kernels.user import Counterexample, FromFunction, KernelReport
+from mercer.memory import require_memory
 
 __all__ = ["check_kernel"]
 

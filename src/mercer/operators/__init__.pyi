@@ -12,7 +12,42 @@ from mercer.operators.base import (
     Operator as Operator,
     as_operator as as_operator,
 )
-from mercer.operators.gram import Gram as Gram, rows_on_device as rows_on_device
+from mercer.operators.device import (
+    Place as Place,
+    device_forms as device_forms,
+    gathered_sums as gathered_sums,
+    place_of as place_of,
+    shuffled_products as shuffled_products,
+    with_first as with_first,
+)
+from mercer.operators.gram import (
+    Gram as Gram,
+    gram_of as gram_of,
+    rows_on_device as rows_on_device,
+)
+from mercer.operators.profiles import (
+    log_sums as log_sums,
+    nearest_squares as nearest_squares,
+    rim as rim,
+)
+from mercer.operators.several import (
+    inverses as inverses,
+    joint as joint,
+    joint_rows as joint_rows,
+    many_forms as many_forms,
+    shuffled as shuffled,
+    shuffled_factors as shuffled_factors,
+    sources_of as sources_of,
+)
+from mercer.operators.sums import (
+    fold as fold,
+    group_sums as group_sums,
+    judge_points as judge_points,
+    member_sums as member_sums,
+    nearest as nearest,
+    quadratic as quadratic,
+    spread as spread,
+)
 
 __all__ = [
     "Centered",

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, is_torch, to_host
-from mercer.engines import gram, pick, require_memory
-from mercer.engines.device import free_on, full_precision
+from mercer.domains import is_torch, to_host
+from mercer.engines import gram, pick, pull_theta
+from mercer.engines.device import full_precision
 from mercer.kernels import Kernel, as_kernel
+from mercer.memory import free_on, require_memory
 from mercer.operators.base import Index, Operator
-
-__all__ = ["Gram", "rows_on_device"]
 
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
@@ -45,8 +44,11 @@ class Gram(Operator):
     """
 
     def __init__(self, kernel: Kernel | Any, X: Any, Y: Any = None, keep: bool | None = None):
-        self.kernel = as_kernel(kernel)._ready(X, Y)
-        self.X, self.Y = self.kernel._checked(X, Y)
+        kernel = as_kernel(kernel)._ready(X, Y)
+        self._hold(kernel, *kernel._checked(X, Y), keep)
+
+    def _hold(self, kernel: Kernel, X: Any, Y: Any, keep: bool | None) -> None:
+        self.kernel, self.X, self.Y = kernel, X, Y
         self._engine = pick(self.X, self.Y)
         size = self.kernel.domain.size
         n = size(self.X)
@@ -94,8 +96,8 @@ class Gram(Operator):
         K = self._kept()
         if K is not None:
             return _product(K.T, V)
-        if isinstance(self.kernel.domain, GramRows):  # k(Y, X) is not given, only k(X, Y)
-            bound, out = self._bound(), np.zeros((self.shape[1], *V.shape[1:]))
+        if not self.kernel.domain.holds_points:  # k(Y, X) is not given, only k(X, Y)
+            bound, out = self.bound, np.zeros((self.shape[1], *V.shape[1:]))
             for start in range(0, self.shape[0], BAND):
                 rows = slice(start, min(start + BAND, self.shape[0]))
                 out += self._engine.to_numpy(bound.tile(rows, slice(0, self.shape[1]))).T @ V[rows]
@@ -112,7 +114,7 @@ class Gram(Operator):
             )
             if rows == slice(0, self.shape[0]) and cols == slice(0, self.shape[1]):
                 return self._compute()
-            bound = self._bound()
+            bound = self.bound
             if self.symmetric and not self._verified:
                 bound.verify()
                 self._verified = True
@@ -121,7 +123,7 @@ class Gram(Operator):
         # the diagonal of K(X, X): a block of other points does not see it, so it is put back.
         take = self.kernel.domain.take
         Y = self.X if self.Y is None else self.Y
-        if isinstance(self.kernel.domain, GramRows):
+        if not self.kernel.domain.holds_points:
             return self._engine.to_numpy(self._compute()[rows][:, cols])
         part = self._engine.gram(self.kernel, take(self.X, rows), take(Y, cols))
         part = np.array(self._engine.to_numpy(part))
@@ -135,8 +137,23 @@ class Gram(Operator):
                 part[a, b] = d[np.searchsorted(both, i[a])]
         return part
 
-    def _bound(self) -> Any:
+    @property
+    def bound(self) -> Any:
+        """The kernel bound to its collections where they are computed: what makes the tiles."""
         return self._engine.bound(self.kernel, self.X, self.Y)
+
+    def pull_theta(self, W: Any, other: int = 0) -> np.ndarray:
+        """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the log-parameters θ of the kernel, tile by tile.
+
+        Parameters
+        ----------
+        W : array of shape (n, m), or callable
+            The weights, or ``W(rows, cols)``, which makes a tile of them. Of a symmetric K only
+            tiles on and above the diagonal are asked for, and those above it must hold Wᵢⱼ + Wⱼᵢ.
+        other : int, default=0
+            Bytes of the memory budget that the caller holds.
+        """
+        return self._engine.to_numpy(pull_theta(self.bound, W, len(self.kernel.theta), other))
 
     def diagonal(self) -> np.ndarray:
         """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""
@@ -144,19 +161,40 @@ class Gram(Operator):
             return super().diagonal()
         return self._engine.to_numpy(self._engine.diag(self.kernel, self.X))
 
-    def to_dense(self) -> np.ndarray:
-        """Return the matrix, or raise `MemoryBudgetExceeded` before any work."""
-        return self._compute() if self._matrix is None else self._engine.to_numpy(self._matrix)
+    def to_dense(self, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the matrix, or raise `MemoryBudgetExceeded` before any work.
+
+        Parameters
+        ----------
+        out : ndarray of shape (n, m), optional
+            Where to write it.
+        """
+        if out is None:
+            return self._compute() if self._matrix is None else self._engine.to_numpy(self._matrix)
+        if self._matrix is None and self._engine.name == "numpy":
+            return gram(self.bound, out=out)
+        out[...] = self._engine.to_numpy(gram(self.bound) if self._matrix is None else self._matrix)
+        return out
 
     def rows_there(self) -> Callable[[np.ndarray], Any]:
         """Return a function of positions that makes those rows as a tensor where they are computed.
 
         White noise is not in rows of a lazy matrix: they are those of points of their own.
         """
-        return rows_on_device(self._bound(), self._matrix)
+        return rows_on_device(self.bound, self._matrix)
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, shape={self.shape})"
+
+
+def gram_of(kernel: Kernel, X: Any, Y: Any = None, keep: bool | None = False) -> Gram:
+    """Return K of canonical collections and a fitted kernel, neither of which is looked at again.
+
+    As models have them. Nothing is kept but on demand: products are those of tiles.
+    """
+    K = Gram.__new__(Gram)
+    K._hold(kernel, X, Y, keep)
+    return K
 
 
 def rows_on_device(bound: Any, K: Any = None) -> Callable[[np.ndarray], Any]:
@@ -171,7 +209,7 @@ def rows_on_device(bound: Any, K: Any = None) -> Callable[[np.ndarray], Any]:
     """
     if is_torch(K):
         return K.__getitem__
-    if isinstance(bound.kernel.domain, GramRows):
+    if not bound.kernel.domain.holds_points:
         every = tuple(slice(0, size) for size in bound.shape)
         return lambda index: bound.tile(*every)[index]
     return lambda index: gram(bound.rows_of(index))

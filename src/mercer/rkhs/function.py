@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Domain, GramRows, Packed, concatenate, is_torch, to_host
+from mercer.domains import Domain, GramRows, Packed, concatenate, is_torch, like, namespace, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.sparsify import project
@@ -158,11 +158,7 @@ class Function:
         if self.coef.ndim == 1:
             return self.kernel.gradient(X, self.points, self.coef)
         columns = [self.kernel.gradient(X, self.points, c) for c in self.coef.T]
-        if is_torch(columns[0]):
-            import torch
-
-            return torch.stack(columns, -1)
-        return np.stack(columns, -1)
+        return namespace(columns[0]).stack(columns, -1)
 
     # -- geometry -----------------------------------------------------------------------------
     def inner(self, other: Function) -> Any:
@@ -295,11 +291,7 @@ class Function:
         points = concatenate(self.kernel.domain, self.points, other.points)
         kernel = self.kernel if self.kernel == other.kernel else _opened(self.kernel)
         a, b = _alike(self.coef, other.coef)
-        if is_torch(a):
-            import torch
-
-            return Function(kernel, points, torch.cat([a, b]), offset)
-        return Function(kernel, points, np.concatenate([a, b]), offset)
+        return Function(kernel, points, namespace(a).concatenate([a, b]), offset)
 
     __radd__ = __add__
 
@@ -339,10 +331,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _like(A: Any, tensor: Any) -> Any:
-    import torch
-
-    dtype = tensor.dtype if tensor.is_floating_point() else torch.float64
-    return torch.as_tensor(A, dtype=dtype, device=tensor.device)
+    return like(A, tensor if tensor.is_floating_point() else tensor.double())
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, is_torch
+from mercer.domains import GramRows, is_torch, like
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.function import Function
@@ -200,11 +200,8 @@ def center(K: Any, rows: Any = None, weights: Any = None) -> Any:
             "of new points go into rows: center(K, rows=K_new)."
         )
     w = check_weights(weights, n, "center")
-    if is_torch(K):
-        import torch
-
-        w = torch.as_tensor(w, dtype=torch.float64, device=K.device)
     wide = _wide(K)
+    w = like(w, wide) if is_torch(K) else w
     by_column, by_row = w @ wide, wide @ w
     mean = by_row @ w
     if rows is None:

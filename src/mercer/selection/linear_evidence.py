@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import to_host
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.estimator import beyond_features, check_targets, check_weights
 from mercer.kernels import Kernel, Linear, as_kernel
+from mercer.memory import require_memory
 from mercer.solvers import check_number
 
 # An eigenvalue of a prior covariance this far below zero, relative to the largest, is no rounding.

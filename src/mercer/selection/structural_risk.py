@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone,
 from sklearn.utils.multiclass import type_of_target
 
 from mercer.domains import to_host
-from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import TakesKernel, check_targets, check_weights, r_squared
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product, Sum
+from mercer.memory import require_memory, row_blocks
 from mercer.models import SVC, KernelLogisticRegression, KernelRidge
 from mercer.selection.criteria import (
     Unbounded,

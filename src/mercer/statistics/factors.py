@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
 from mercer.operators import Dense, Gram
 from mercer.solvers import rpcholesky
 
@@ -69,7 +68,7 @@ def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Fact
     """
     if most < 1:
         return None
-    D = None if isinstance(kernel.domain, GramRows) else kernel._n_features(X)
+    D = kernel._n_features(X)
     if D is not None and D <= most:
         F = kernel._features(X)
         F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
@@ -113,9 +112,7 @@ def pivoted_factor(
 
 def gram_operator(kernel: Kernel, X: Any) -> Any:
     """Return K with rows computed when asked for; a given matrix as it is."""
-    if isinstance(kernel.domain, GramRows):
-        return Dense(X, symmetric=True)
-    return Gram(kernel, X, keep=False)
+    return Gram(kernel, X, keep=False) if kernel.domain.holds_points else Dense(X, symmetric=True)
 
 
 def factor_of(low: Any, diagonal: Any) -> Factor:

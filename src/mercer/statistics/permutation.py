@@ -8,12 +8,12 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mercer.engines import Ticker
-from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput
+from mercer.memory import named_when_full
+from mercer.operators import with_first
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_finite
-from mercer.statistics.place import with_first
+from mercer.threads import Ticker
 
 FIRST = 64  # draws of the first batch where drawing may end early; each further one is double
 MOST = 4096  # draws looked at together

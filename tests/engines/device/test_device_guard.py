@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines.device import sums as device_forms
-from mercer.engines.device.memory import named_when_full
 from mercer.errors import MemoryBudgetExceeded
 from mercer.kernels.bound import Bound
+from mercer.memory import named_when_full
 from mercer.models import GaussianProcessRegressor, KernelDensity, KernelPCA
+from mercer.operators import device as device_forms
 from mercer.statistics import hsic_test, mmd_agg_test, mmd_test
 
 torch = pytest.importorskip("torch")
@@ -125,6 +125,6 @@ def test_matrices_without_room_are_refused_by_name(points, monkeypatch, model):
 
 
 def test_draws_without_room_are_refused_by_name(points, monkeypatch):
-    monkeypatch.setattr("mercer.statistics.place.Place.vectors", full)
+    monkeypatch.setattr("mercer.operators.device.Place.vectors", full)
     with pytest.raises(MemoryBudgetExceeded, match=r"mmd_test: .*a rank"):
         mmd_test(*map(torch.tensor, points), rng=0, n_permutations=9)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines.device.memory import free_memory, on_gpu, run_within_memory
 from mercer.errors import MemoryBudgetExceeded
+from mercer.memory import free_memory, on_gpu, run_within_memory
 
 torch = pytest.importorskip("torch")
 
@@ -55,8 +55,8 @@ def test_tiles_are_cut_smaller_until_they_fit(monkeypatch):
     X = torch.randn(40, 3, dtype=torch.float64)
     kernel = mercer.RBF()
     want = kernel(X)
+    from mercer import memory
     from mercer.engines import tiles
-    from mercer.engines.device import memory
 
     monkeypatch.setattr(memory, "LEAST_TILE", 4)
     monkeypatch.setattr(memory, "USUAL_TILE", 1600)

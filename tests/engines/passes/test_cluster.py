@@ -10,10 +10,10 @@ import mercer
 from mercer import RowBlocks
 from mercer.engines.passes.base import MemoryPass, row_pass
 from mercer.engines.passes.cluster import ClusterPass, each_block
-from mercer.engines.threads import Progress
 from mercer.solvers.falkon.problem import Centred
 from mercer.solvers.falkon.solver import Falkon
 from mercer.solvers.falkon.steps import RightSides
+from mercer.threads import Progress
 from tests.engines.cluster_rows import (
     KERNEL,
     STEPS,

@@ -16,8 +16,8 @@ import mercer
 from mercer.engines.checkpoint import Checkpoint
 from mercer.engines.passes.base import row_pass
 from mercer.engines.passes.stream import StreamPass
-from mercer.engines.threads import ahead
 from mercer.errors import InvalidInput
+from mercer.threads import ahead
 
 RowBlocks = mercer.RowBlocks
 
@@ -302,7 +302,7 @@ def test_progress_says_how_long_it_takes(data, V, monkeypatch, capsys):
         clock[0] += 1.5
         return clock[0]
 
-    monkeypatch.setattr("mercer.engines.threads.time.monotonic", ticking)
+    monkeypatch.setattr("mercer.threads.time.monotonic", ticking)
     rows = StreamPass(mercer.RBF(1.0), RowBlocks.from_arrays(X, y, w, block_rows=15), X[:20].copy())
     with mercer.config(progress=True):
         rows.pull(V, Squares())

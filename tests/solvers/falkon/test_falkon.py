@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import RBF, Matern
-from mercer.engines import threads
+from mercer import RBF, Matern, threads
 from mercer.engines.passes.base import row_pass
 from mercer.errors import InvalidInput, NotConverged
 from mercer.solvers import Centred, Falkon, FalkonNewton

@@ -23,7 +23,7 @@ from mercer.domains.blocks.block import (
 )
 from mercer.domains.blocks.files import FileMark, release
 from mercer.domains.tables import Table
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, namespace
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -198,11 +198,7 @@ def take_points(X: Any, index: np.ndarray) -> Any:
     """Return some points of any collection."""
     if isinstance(X, list | tuple):
         return [X[i] for i in index]
-    if is_torch(X):
-        import torch
-
-        return X[torch.as_tensor(index, device=X.device)]
-    return X[index]
+    return X[namespace(X).as_tensor(index, device=X.device) if is_torch(X) else index]
 
 
 def join_points(pieces: Sequence[Any]) -> Any:
@@ -218,9 +214,7 @@ def join_points(pieces: Sequence[Any]) -> Any:
     if sp.issparse(first):
         return sp.vstack(pieces, format="csr")
     if is_torch(first):
-        import torch
-
-        return torch.cat(list(pieces))
+        return namespace(first).concatenate(list(pieces))
     if isinstance(first, list):
         return [x for piece in pieces for x in piece]
     return np.concatenate([np.asarray(piece) for piece in pieces])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import scipy.sparse as sp
 
 from mercer.domains import is_torch, to_host
 from mercer.engines.base import FEWER, Engine
-from mercer.engines.device.memory import free_memory, named_when_full
 from mercer.errors import InvalidInput
+from mercer.memory import free_memory, named_when_full
 from mercer.settings import config, get_config
 
 # ---- The torch engine: the same formulas on the device of the tensors ----
@@ -96,25 +95,6 @@ def room() -> int:
     if get_config().engine != "torch":
         return get_config().memory
     return free_memory(TorchEngine().asarray(np.zeros(1)))
-
-
-def follows_data(method: Callable) -> Callable:
-    """Let a method compute where its first argument is; tensors come to it as arrays.
-
-    Parameters
-    ----------
-    method : callable
-        Of an estimator, whose first argument X holds points.
-    """
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard = named_when_full(type(self).__name__, "Fit fewer rows")
-        with guard, where_is(args[0] if args else kwargs.get("X")):
-            named = {name: to_host(value, name) for name, value in kwargs.items()}
-            return method(self, *map(to_host, args), **named)
-
-    return call
 
 
 # ---- Products of float32 tensors in the precision of float32, whatever a user allowed torch ----

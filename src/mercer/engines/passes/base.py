@@ -17,9 +17,9 @@ import numpy as np
 from mercer.domains import RowBlocks, is_torch
 from mercer.engines import tiles
 from mercer.engines.base import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.threads import Progress
+from mercer.memory import require_memory
 from mercer.settings import get_config
+from mercer.threads import Progress
 
 BYTES = 2**21  # of a band of whole rows: long products, and what exp reads is still in a cache
 ROWS = 32  # at least so many rows, or the products are slow
@@ -203,7 +203,7 @@ def pull_rows(
     progress = Progress(len(rounds), "pass")
     for part in rounds:
         tasks = [(lane, part[lane::lanes]) for lane in range(lanes)]
-        tiles._run(bound, tasks, work, threads, "pass")
+        tiles.run_tiles(bound, tasks, work, threads, "pass")
         progress.step()
     for lane in range(1, lanes):
         outs[0] += outs[lane]
@@ -252,10 +252,10 @@ def _bands(bound: Any, state: int, other: int = 0) -> tuple[list[slice], int, in
         f"{bound.name}: a pass over the rows of the {n} × {m} matrix",
         "Use fewer centres",
     )
-    rows = max(ROWS, tiles._wanted(bound) // max(1, m) if bound.tile_entries else 0)
+    rows = max(ROWS, tiles.usual_entries(bound) // max(1, m) if bound.tile_entries else 0)
     rows = max(rows, BYTES // (bound.itemsize * max(1, m)))
     rows = int(max(1, min(rows, half // (tiles.IN_FLIGHT * row))))
-    bands = tiles._cuts(n, rows)
+    bands = tiles.cuts(n, rows)
     room = min(half // max(1, state) - 1, max(FEWEST, WIDE // max(1, state)))
     lanes = int(max(1, min(LANES, len(bands), room)))
     threads = int(max(1, min(get_config().threads, lanes, half // (rows * row))))

@@ -24,9 +24,9 @@ import scipy.sparse as sp
 from mercer.domains import RowBlocks
 from mercer.domains.blocks import ArrayReader, Block, BlockPart, DaskPart, DaskSource, checksum
 from mercer.engines.passes.base import RowPass, Step, row_pass
-from mercer.engines.threads import Progress, keep_pages
 from mercer.errors import ClusterError, InvalidInput
 from mercer.settings import config, get_config
+from mercer.threads import Progress, keep_pages
 
 # ---- The dask client of a fit: whether there is one, whether it can work, and errors in words ----
 

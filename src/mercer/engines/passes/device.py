@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from mercer.domains import Vectors, is_torch
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
-from mercer.engines.device import TorchEngine, free_memory, full_precision, run_within_memory
+from mercer.engines.device import TorchEngine, full_precision
 from mercer.engines.passes.base import RowPass
+from mercer.memory import free_memory, run_within_memory
 
 ROWS = 2**22  # rows of a chunk at most
 LEAST = 1024  # and at least, before memory is called too small
@@ -169,7 +170,7 @@ def _tiles(bound: Any) -> list[tuple[slice, slice]]:
     n, m = bound.shape
     allowed = free_memory(bound._like) // (2 * 8 * bound.workspace)
     height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
-    return [(rows, slice(0, m)) for rows in blocks._cuts(n, height)]
+    return [(rows, slice(0, m)) for rows in blocks.cuts(n, height)]
 
 
 def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:

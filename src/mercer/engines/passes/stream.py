@@ -19,9 +19,9 @@ from mercer.domains.blocks import Block
 from mercer.engines.base import pick
 from mercer.engines.checkpoint import Checkpoint, fingerprint
 from mercer.engines.passes.base import RowPass, Step, row_pass
-from mercer.engines.threads import Progress, ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config
+from mercer.threads import Progress, ahead
 
 
 class StreamPass(RowPass):

@@ -14,12 +14,12 @@ import scipy.sparse as sp
 
 from mercer.domains import Graph, NodeCollection, Nodes
 from mercer.domains.graphs import is_networkx
-from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.graphlet import LARGEST
 from mercer.kernels.parameters import check_number
+from mercer.memory import require_memory, row_blocks
 from mercer.settings import get_config
 
 # ---- Chebyshev moments of a matrix on some nodes: every function of it there is a sum of them ----

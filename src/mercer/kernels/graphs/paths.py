@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from mercer.domains import Domain, GramRows, GraphCollection, Graphs, mixed
 from mercer.domains.graphs import widths_of
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
@@ -18,6 +17,7 @@ from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.graphs.graphlet import PACE, check_flag, negative_edge, pull_own, runs
 from mercer.kernels.graphs.histograms import VertexHistogram
+from mercer.memory import require_memory
 
 # ---- `ShortestPath`: graphs compared by the distances between their nodes ----
 

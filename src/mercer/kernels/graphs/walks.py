@@ -8,12 +8,12 @@ import numpy as np
 
 from mercer.domains import GraphCollection, Graphs
 from mercer.domains.graphs import sources_of
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.graphlet import LARGEST, PACE, negative_edge, pull_own
 from mercer.kernels.parameters import check_number
+from mercer.memory import require_memory
 
 # ---- Sums over walks of undirected graphs without labels, from the eigenvalues of each graph ----
 

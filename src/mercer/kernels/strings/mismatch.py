@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import StringCollection
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
 from mercer.kernels.counted import (
@@ -39,6 +38,7 @@ from mercer.kernels.strings.counted import (
     words_of,
 )
 from mercer.kernels.strings.paired import CALL_NS, PAIR_NS, Paired, PairedBound, require_finite
+from mercer.memory import require_memory
 from mercer.settings import get_config
 
 # ---- `MatchedWindows`: sums over pairs of windows of a number that depends on where they agree.

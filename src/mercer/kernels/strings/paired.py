@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Strings
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.parameters import check_number, check_whole
 from mercer.kernels.scales import point_weights
 from mercer.kernels.strings.counted import warn_if_short
+from mercer.memory import require_memory
 from mercer.settings import get_config
 
 TILE_NS = 1e7  # work of a tile, in nanoseconds

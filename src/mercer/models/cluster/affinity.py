@@ -10,13 +10,15 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mercer.domains import GramRows
-from mercer.engines import pick, require_memory, row_blocks, smaller_rank, spread, times
+from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.features import equal_points
 from mercer.kernels import Kernel
-from mercer.operators import Dense, Gram, Operator
+from mercer.memory import require_memory, row_blocks, smaller_rank
+from mercer.operators import Dense, Gram, Operator, spread
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
+from mercer.threads import times
 
 ROUNDING = 1e-12  # part of the largest affinity below which a negative one is rounding
 LOST = 1e-4  # part of k(x, x) below which a degree has lost digits to it

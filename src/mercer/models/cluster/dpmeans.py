@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
-from mercer.domains import GramRows
-from mercer.engines import moderate, row_blocks, shifted
+from mercer.domains import GramRows, moderate, shifted
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
 from mercer.kernels import Kernel, Linear
+from mercer.memory import row_blocks
 from mercer.models.cluster.dpmeans_fit import (
     InputSpace,
     KernelSpace,
@@ -217,8 +217,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             self.kernel_ = kernel
             (points,), shift = moderate([X])
             return X, InputSpace(points, weights), shift
-        if isinstance(kernel.domain, GramRows):
-            kernel.domain.check_square(X)
+        kernel.domain.check_training(X)
         self.kernel_ = kernel.fit_params(X, given)
         return X, KernelSpace(self.kernel_, X, weights, owner), 0
 

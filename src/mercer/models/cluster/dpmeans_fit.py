@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, is_torch
-from mercer.engines import row_blocks
 from mercer.errors import NotAKernel
 from mercer.estimator import INDEFINITE, check_lengths
 from mercer.kernels import Kernel
+from mercer.memory import row_blocks
 from mercer.operators import Gram
 from mercer.settings import get_config
 from mercer.solvers import Solution

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import positive, random_source, step_limit
 from mercer.domains import GramRows, Vectors, to_host
-from mercer.engines import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     KernelEstimator,
@@ -32,6 +31,7 @@ from mercer.estimator import (
     warn_if_coarse,
 )
 from mercer.kernels import Kernel, Linear
+from mercer.memory import row_blocks
 from mercer.models.cluster.kmeans_fit import Asked, Fitted, fit_clusters, plan_clusters
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.cluster.spaces import ARRAYS, refuse_distances

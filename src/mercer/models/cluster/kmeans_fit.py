@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory, smaller_rank
 from mercer.errors import InvalidInput
 from mercer.estimator import Plan, Study, in_time
 from mercer.kernels import Kernel
+from mercer.memory import require_memory, smaller_rank
 from mercer.models.cluster.lloyd import (
     WINDOW,
     Centres,

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.engines import judge_points
+from mercer.operators import judge_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ def compare(
     """Compare points with centres by ⟨φ(x), μ⟩ (k, n), ‖μ‖² (k,) and ‖φ(x)‖² (n,).
 
     ‖φ(x) − μ‖² less ‖φ(x)‖² is ‖μ‖² − 2⟨φ(x), μ⟩; which is least does not depend on ‖φ(x)‖². An
-    empty cluster has ‖μ‖² = ∞. See `mercer.engines.folds.judge_points`.
+    empty cluster has ‖μ‖² = ∞. See `mercer.operators.judge_points`.
     """
     return Look(*judge_points(inner, squares, lengths, labels, rounding, sizes))
 

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
-from mercer.engines import group_sums, member_sums, row_blocks
 from mercer.errors import NotAKernel
 from mercer.estimator import INDEFINITE
+from mercer.memory import row_blocks
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
-from mercer.operators import Index, Operator
+from mercer.operators import Index, Operator, group_sums, member_sums
 from mercer.solvers import rpcholesky
 
 FEW = 4  # up to a share of 1/FEW of the points that moved, their rows alone are read

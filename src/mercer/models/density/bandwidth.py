@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from mercer.domains import Vectors
-from mercer.engines import moderate, rim
+from mercer.domains import Vectors, moderate
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF
+from mercer.operators import rim
 
 # ---- Smoothing kernels: radial densities κ(u) = c φ(‖u‖²) on ℝᵈ, normalised for every d ----
 # ∫κ = 1, ∫uκ = 0 and ∫uuᵀκ is a positive multiple of the identity. In one dimension these are the

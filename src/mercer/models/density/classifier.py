@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights
+from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights, follows_data
 from mercer.models.density.bandwidth import smoothing
 from mercer.models.density.kernel_density import KernelDensity, check_parts, check_rows, dense_rows
 from mercer.models.density.local import moderate_weights, rest_of

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import fft
 
-from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory, row_blocks
 from mercer.models.density.bandwidth import Bandwidth, Smoothing
 from mercer.solvers import check_index
 

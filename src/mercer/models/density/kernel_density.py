@@ -11,11 +11,18 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.engines import log_sums, require_memory
-from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import ONLY, Plan, TakesKernel, check_weights, study_of, tell_plan
+from mercer.estimator import (
+    ONLY,
+    Plan,
+    TakesKernel,
+    check_weights,
+    follows_data,
+    study_of,
+    tell_plan,
+)
 from mercer.kernels import RBF
+from mercer.memory import require_memory
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
     Bandwidth,
@@ -28,6 +35,7 @@ from mercer.models.density.bandwidth import (
 from mercer.models.density.grid import Grid, on_grid
 from mercer.models.density.leave_one_out import best_factor, left_out
 from mercer.models.gp import as_rng
+from mercer.operators import log_sums
 from mercer.solvers import Cost, Solution, check_index
 
 # ---- Rows that a density keeps: read from the user, and looked at again when read from a file ----

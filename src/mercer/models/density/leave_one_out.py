@@ -17,9 +17,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from mercer.engines import log_sums, nearest_squares, row_blocks
 from mercer.errors import InvalidInput
+from mercer.memory import row_blocks
 from mercer.models.density.bandwidth import Smoothing
+from mercer.operators import log_sums, nearest_squares
 from mercer.solvers import Solution
 
 __all__ = ["best_factor", "has_lone_rows", "left_out"]

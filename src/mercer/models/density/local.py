@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import fold, moderate, require_memory, row_blocks, spread
+from mercer.domains import moderate
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel, RadialBound
+from mercer.memory import require_memory, row_blocks
 from mercer.models.density.bandwidth import Smoothing
+from mercer.operators import fold, spread
 
 TIE = 1e-9  # relative difference of squared distances below which points are equally near
 NEGATIVE = 1e-9  # part of the largest kernel value of a row that rounding may fall below 0

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     TakesKernel,
@@ -22,6 +21,7 @@ from mercer.estimator import (
     r_squared,
 )
 from mercer.kernels import SHORT_NAMES, Kernel
+from mercer.memory import require_memory
 from mercer.models.density.bandwidth import (
     RULES,
     SMOOTHINGS,

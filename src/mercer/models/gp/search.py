@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.estimator import take_rows
 from mercer.kernels import Combination, Kernel, median_distance
 from mercer.models.gp.descent import (
     MOST,
@@ -449,7 +448,7 @@ def blind(problem: Problem) -> bool:
     order = np.lexsort(problem.key().T)  # the same rows, however they are ordered
     rows = np.sort(order[np.linspace(0, n - 1, min(n, ROWS)).astype(int)])
     with np.errstate(all="ignore"):
-        K = np.array(kernel(take_rows(kernel, problem.X, rows)), dtype=float)
+        K = np.array(kernel(kernel.domain.subset(problem.X, rows)), dtype=float)
         size = np.sqrt(np.diagonal(K))
         K /= size
         K /= size[:, None]

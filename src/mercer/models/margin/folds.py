@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, NotConverged
-from mercer.estimator import MarginData
+from mercer.estimator import Sample
 from mercer.models.margin.problems import Machine, Task, soft_machines
 from mercer.solvers import Rows, Solution
 
@@ -63,7 +63,7 @@ def generator(random_state: Any, owner: str) -> np.random.RandomState:
 
 
 def splits(
-    cv: Any, X: Any, y: Any, data: MarginData, random_state: Any, owner: str
+    cv: Any, X: Any, y: Any, data: Sample, random_state: Any, owner: str
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and test positions, among the points kept, of every fold.
 
@@ -102,7 +102,7 @@ def splits(
 
 
 def fold_machines(
-    model: Any, data: MarginData, rows: Rows, train: np.ndarray, starts: Sequence[np.ndarray]
+    model: Any, data: Sample, rows: Rows, train: np.ndarray, starts: Sequence[np.ndarray]
 ) -> list[Machine]:
     """Solve the problems of a model on some of the points, from starts over all of them.
 
@@ -114,7 +114,7 @@ def fold_machines(
     ----------
     model : SVC or fitted NuSVC
         Whose problems; not changed.
-    data : MarginData
+    data : Sample
         All points.
     rows : Rows
         Rows of their Gram matrix.
@@ -237,7 +237,7 @@ SAME = 1e-9, 1e-6  # the same for squared distances in feature space, of rows in
 
 
 def deal_folds(
-    data: MarginData, rows: Rows, random_state: Any = None, owner: str = "SVC"
+    data: Sample, rows: Rows, random_state: Any = None, owner: str = "SVC"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the fold of each row, and the number of different points of each class.
 

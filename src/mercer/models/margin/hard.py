@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from mercer.errors import NotSeparable
-from mercer.estimator import MarginData
+from mercer.estimator import Sample
 from mercer.models.margin.hulls import HullSpace, common_point, nearest_points, side_name, space_of
 from mercer.models.margin.problems import (
     Machine,
@@ -122,7 +122,7 @@ def certified(
 
 
 def hard_machines(
-    data: MarginData, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, owner: str
+    data: Sample, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, owner: str
 ) -> list[Machine]:
     """Return the machine of largest margin for each task, or raise `NotSeparable`.
 
@@ -135,7 +135,7 @@ def hard_machines(
 
 
 def hard_where_possible(
-    data: MarginData, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, C: float
+    data: Sample, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, C: float
 ) -> dict[int, Machine]:
     """Return the machines of largest margin of those tasks of which they solve that of a finite C.
 
@@ -159,9 +159,7 @@ def hard_where_possible(
 class _Hulls:
     """The problem of one task."""
 
-    def __init__(
-        self, data: MarginData, rows: Rows, task: Task, solver: SMO, offset: bool, owner: str
-    ):
+    def __init__(self, data: Sample, rows: Rows, task: Task, solver: SMO, offset: bool, owner: str):
         self.data, self.task, self.offset, self.owner = data, task, offset, owner
         self.solver, self.deadline = solver, deadline_of(solver)
         self.space = space_of(data, rows, task, offset)

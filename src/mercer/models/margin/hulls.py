@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimator import MarginData, is_plain_linear, linear_weights
+from mercer.estimator import Sample, is_plain_linear, linear_weights
 from mercer.models.margin.problems import Task
 from mercer.operators import Dense, Gram
 from mercer.settings import get_config
@@ -126,7 +126,7 @@ class HullSpace:
 
     Parameters
     ----------
-    data : MarginData
+    data : Sample
         The data.
     given : Rows
         Rows of the Gram matrix as it is.
@@ -142,7 +142,7 @@ class HullSpace:
         The largest distance of a point from the mean, or from 0 where nothing is centred.
     """
 
-    data: MarginData
+    data: Sample
     given: Rows
     task: Task
     rows: Rows
@@ -210,9 +210,7 @@ class HullSpace:
         return F[:, size > 0] / size[size > 0]
 
 
-def space_of(
-    data: MarginData, rows: Rows, task: Task, offset: bool, dense: bool = True
-) -> HullSpace:
+def space_of(data: Sample, rows: Rows, task: Task, offset: bool, dense: bool = True) -> HullSpace:
     """Return the space of a task.
 
     Without an offset the origin matters and stays. A centred matrix is made only where `dense`,
@@ -333,7 +331,7 @@ def common_point(
     )
 
 
-def side_name(data: MarginData, number: int) -> str:
+def side_name(data: Sample, number: int) -> str:
     """Return how a message calls a side of a task."""
     classes: Any = data.classes
     return f"class {classes[number]}" if number >= 0 else "the other classes"

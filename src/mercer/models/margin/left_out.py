@@ -24,10 +24,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import pick, require_memory, row_blocks
+from mercer.engines import pick
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
-from mercer.estimator import same_points, take_rows
+from mercer.estimator import same_points
 from mercer.kernels import Kernel
+from mercer.memory import require_memory, row_blocks
 from mercer.models.margin.machines import columns_of
 from mercer.solvers import factor
 
@@ -62,7 +63,7 @@ def span_moves(
     moves = np.zeros(len(coef))
     used = np.flatnonzero((coef != 0) | free)
     if len(used):
-        inside = points if len(used) == len(coef) else take_rows(kernel, points, used)
+        inside = points if len(used) == len(coef) else kernel.domain.subset(points, used)
         moves[used] = coef[used] * span_squares(kernel, inside, free[used], offset)
     return moves
 
@@ -304,7 +305,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
         if not len(used):
             continue
         rows = support[used]
-        mine, a, b = take_rows(kernel, points, rows), coef[used], model.intercept_[j]
+        mine, a, b = kernel.domain.subset(points, rows), coef[used], model.intercept_[j]
         free = model.support_kind_[used] == "margin"
         if several and not free.all():
             # Bound in some problem; here only if inside of the margin by more than the tolerance.
@@ -357,7 +358,7 @@ def _without(
             raise only_one(i, owner)
         targets = model.classes_[targets]
         settings |= {"class_weight": None, "probability": False}
-    part = take_rows(kernel, points, others)
+    part = kernel.domain.subset(points, others)
     try:
         fit = clone(model).set_params(**settings).fit(part, targets, sample_weight=w[others])
     except (InvalidInput, NotSeparable):  # ν may be too large without the row

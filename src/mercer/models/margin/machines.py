@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.engines import pick, row_blocks
+from mercer.engines import pick
 from mercer.errors import ModelFileError
 from mercer.estimator import (
     ONLY,
@@ -22,6 +22,7 @@ from mercer.estimator import (
     linear_weights,
     study_of,
 )
+from mercer.memory import row_blocks
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.rkhs import Function
 from mercer.solvers.box import rows_kept, smo_cost

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, NotSeparable
-from mercer.estimator import MarginData
+from mercer.estimator import Sample
 from mercer.models.margin.hard import (
     COINCIDE,
     FINER,
@@ -153,12 +153,12 @@ class NuSVC(MarginClassifier):
         super()._check_params()
         check_share(self, "nu")
 
-    def _machines(self, data: MarginData, rows: Rows) -> list[Machine]:
+    def _machines(self, data: Sample, rows: Rows) -> list[Machine]:
         problems = [_Reduced(self, data, rows, task) for task in self._tasks(data)]
         with in_name_of(type(self).__name__):
             return [problem.machine(one) for problem, one in one_by_one(solver_of(self), problems)]
 
-    def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
+    def _store(self, data: Sample, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)
         values = np.array([machine.solution.extra["C"] for machine in machines])
         self.C_ = float(values[0]) if len(data.classes) == 2 else values  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ class NuSVC(MarginClassifier):
 class _Reduced:
     """The problem of one task: nearest points of two hulls with weights bounded by wᵢ."""
 
-    def __init__(self, model: NuSVC, data: MarginData, rows: Rows, task: Task):
+    def __init__(self, model: NuSVC, data: Sample, rows: Rows, task: Task):
         self.task, self.data = task, data
         self.nu, self.offset = float(model.nu), bool(model.fit_intercept)
         self.space = space_of(data, rows, task, self.offset, dense=False)

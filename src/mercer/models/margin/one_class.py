@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import KernelEstimator, MarginData, assemble, check_weights
+from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
 from mercer.models.margin.machines import (
     LEARNED,
     check_state,
@@ -151,14 +151,14 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
             store_one(self, data, self._machine(data, rows))
         return self
 
-    def _prepare(self, X: Any, sample_weight: Any) -> MarginData:
+    def _prepare(self, X: Any, sample_weight: Any) -> Sample:
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)
         weights = check_weights(sample_weight, n, type(self).__name__)
         return assemble(kernel, X, np.zeros(n), weights, weights)
 
-    def _machine(self, data: MarginData, rows: Rows) -> Machine:
+    def _machine(self, data: Sample, rows: Rows) -> Machine:
         w = data.weights
         none, total = np.zeros(len(w)), float(self.nu) * float(w.sum())
         problem = BoxQP(rows.K, none, none, w, (total,))

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from mercer.checks import check_grid
 from mercer.errors import InvalidInput
-from mercer.estimator import MarginData
+from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, fold_machines, splits, values_at, with_time_left
 from mercer.models.margin.problems import Machine, Task, gram_rows, spread, votes
 from mercer.solvers import Rows
@@ -169,7 +169,7 @@ class FoldWalk:
 
     Parameters
     ----------
-    data : MarginData
+    data : Sample
         All points.
     rows : Rows
         Rows of their Gram matrix.
@@ -181,7 +181,7 @@ class FoldWalk:
 
     def __init__(
         self,
-        data: MarginData,
+        data: Sample,
         rows: Rows,
         tasks: Sequence[Task],
         folds: Sequence[tuple[np.ndarray, np.ndarray]],

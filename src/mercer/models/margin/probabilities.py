@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import ModelFileError
-from mercer.estimator import MarginData
+from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
 from mercer.models.margin.machines import columns_of, has_pairs
 from mercer.models.margin.problems import votes
@@ -230,7 +230,7 @@ def from_rest(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndarr
 # ---- probabilities ----
 
 
-def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) -> None:
+def fit_probabilities(model: Any, data: Sample, rows: Rows, began: float) -> None:
     """Fit the sigmoid of every two-class problem, and store it in the model.
 
     Five stratified folds on the rows of the fit itself; each begins at the full solution without

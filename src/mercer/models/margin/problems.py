@@ -21,14 +21,14 @@ import numpy as np
 
 from mercer.checks import as_number, positive, step_limit
 from mercer.domains import GramRows
-from mercer.engines import single_threaded_blas
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import JUDGED, MarginData, check_definite, unproven
+from mercer.estimator import JUDGED, Sample, check_definite, unproven
 from mercer.kernels import Kernel, check_diagonal
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 from mercer.solvers.box import meets
+from mercer.threads import single_threaded_blas
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
 FINE, STEPS = 1e-10, 2000
@@ -368,7 +368,7 @@ def check_share(model: Any, name: str) -> float:
     return number
 
 
-def check_price(model: Any, C: float, data: MarginData, rows: Rows) -> None:
+def check_price(model: Any, C: float, data: Sample, rows: Rows) -> None:
     """Refuse a C for which squares of values of f would overflow."""
     size = float(rows.diagonal.max(initial=0.0)) * float(data.weights.max(initial=0.0))
     if C * max(size, HUGE**-1) > HUGE:
@@ -397,7 +397,7 @@ def solve(
 
 def soft_machines(
     model: Any,
-    data: MarginData,
+    data: Sample,
     rows: Rows,
     tasks: Sequence[Task],
     prices: Sequence[float],
@@ -416,7 +416,7 @@ def soft_machines(
     return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
 
 
-def _problem(data: MarginData, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
+def _problem(data: Sample, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
     """Return the dual problem in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
     y = task.signs
     box = float(C) * (data.weights if task.index is None else data.weights[task.index]) * y
@@ -431,7 +431,7 @@ def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
     return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)
 
 
-def store(model: Any, data: MarginData, machines: Sequence[Machine]) -> None:
+def store(model: Any, data: Sample, machines: Sequence[Machine]) -> None:
     """Store the machines: the points that any of them uses, class by class, and coefficients."""
     m, domain = len(data.y), data.kernel.domain
     used, bound = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
@@ -465,7 +465,7 @@ def store(model: Any, data: MarginData, machines: Sequence[Machine]) -> None:
         _keep_targets(model, data)
 
 
-def _keep_targets(model: Any, data: MarginData) -> None:
+def _keep_targets(model: Any, data: Sample) -> None:
     """Keep targets and weights, which leave-one-out needs to fit without a row."""
     model.y_fit_, model.weights_fit_ = data.y.copy(), None
     if data.kept is not None:
@@ -476,7 +476,7 @@ def _keep_targets(model: Any, data: MarginData) -> None:
         model.weights_fit_[slice(None) if data.kept is None else data.kept] = data.weights
 
 
-def store_one(model: Any, data: MarginData, machine: Machine) -> None:
+def store_one(model: Any, data: Sample, machine: Machine) -> None:
     """Store the only machine, and say what a fit of one problem says."""
     store(model, data, [machine])
     model.n_support_ = np.array([len(model.support_)], dtype=np.int32)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import KernelEstimator, MarginData, accuracy, choose_class, prepare_labels
+from mercer.estimator import KernelEstimator, Sample, accuracy, choose_class, prepare_labels
 from mercer.models.margin.hard import hard_machines, hard_where_possible
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
@@ -123,24 +123,24 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
                 "one) or 'ovr' (one against the rest)."
             )
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         """Return checked data; of the classes only those that have a row of positive weight."""
         return prepare_labels(self, X, y, sample_weight, self.class_weight)
 
-    def _tasks(self, data: MarginData, among: np.ndarray | None = None) -> list[Task]:
+    def _tasks(self, data: Sample, among: np.ndarray | None = None) -> list[Task]:
         """Return the two-class problems, on all points or on those at some positions."""
         return binary_tasks(data.y, len(data.classes), self.multi_class, among)  # type: ignore[arg-type]
 
-    def _machines(self, data: MarginData, rows: Rows) -> list[Machine]:
+    def _machines(self, data: Sample, rows: Rows) -> list[Machine]:
         """Solve every two-class problem."""
         raise InvalidInput(f"{type(self).__name__}: use SVC or NuSVC.")
 
-    def _after_fit(self, data: MarginData, rows: Rows, began: float) -> None:
+    def _after_fit(self, data: Sample, rows: Rows, began: float) -> None:
         """Do what a fit does once its machines are stored; it began then, by ``time.monotonic``."""
         if self.probability:
             fit_probabilities(self, data, rows, began)
 
-    def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
+    def _store(self, data: Sample, machines: Sequence[Machine]) -> None:
         store(self, data, machines)
         support = self.support_ if data.kept is None else np.searchsorted(data.kept, self.support_)
         k = len(data.classes)  # type: ignore[arg-type]
@@ -466,7 +466,7 @@ class SVC(MarginClassifier):
 
     def _machines(
         self,
-        data: MarginData,
+        data: Sample,
         rows: Rows,
         C: float | None = None,
         tasks: Sequence[Task] | None = None,
@@ -490,6 +490,6 @@ class SVC(MarginClassifier):
         return [hard[i] if i in hard else next(soft) for i in range(len(tasks))]
 
 
-def _is_large(C: float, data: MarginData, rows: Rows) -> bool:
+def _is_large(C: float, data: Sample, rows: Rows) -> bool:
     """Whether C may be as good as infinite."""
     return C * float(rows.diagonal.max()) * float(data.weights.min()) >= LARGE

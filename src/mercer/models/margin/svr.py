@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import KernelEstimator, MarginData, prepare_targets, r_squared
+from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
@@ -82,13 +82,13 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         self._check_flags()
         check_positive(self, "C")
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         return prepare_targets(self, X, y, sample_weight)
 
-    def _store(self, data: MarginData, machine: Machine) -> None:
+    def _store(self, data: Sample, machine: Machine) -> None:
         store_one(self, data, machine)
 
-    def _machine(self, data: MarginData, rows: Rows) -> Machine:
+    def _machine(self, data: Sample, rows: Rows) -> Machine:
         """Solve the problem."""
         raise InvalidInput(f"{type(self).__name__}: use SVR or NuSVR.")
 
@@ -220,7 +220,7 @@ class SVR(MarginRegressor):
         super()._check_params()
         check_positive(self, "epsilon", zero=True)
 
-    def _machine(self, data: MarginData, rows: Rows, start: Any = None) -> Machine:
+    def _machine(self, data: Sample, rows: Rows, start: Any = None) -> Machine:
         """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
         check_price(self, float(self.C), data, rows)
         y, epsilon, bound = data.y, float(self.epsilon), float(self.C) * data.weights
@@ -345,7 +345,7 @@ class NuSVR(MarginRegressor):
         super()._check_params()
         check_share(self, "nu")
 
-    def _machine(self, data: MarginData, rows: Rows) -> Machine:
+    def _machine(self, data: Sample, rows: Rows) -> Machine:
         """Minimise ½aᵀKa − yᵀa with Σ|aᵢ| = CνW; with an offset each half of it by itself.
 
         f − y is −ε − b where aᵢ > 0 is free and ε − b where aᵢ < 0 is. That the sum is reached,
@@ -379,7 +379,7 @@ class NuSVR(MarginRegressor):
         solution = replace(solution, extra={"epsilon": max(0.0, float(epsilon))})
         return Machine(None, coef, np.abs(coef) >= bound, intercept, square, solution)
 
-    def _store(self, data: MarginData, machine: Machine) -> None:
+    def _store(self, data: Sample, machine: Machine) -> None:
         self.epsilon_ = machine.solution.extra["epsilon"]
         super()._store(data, machine)
 

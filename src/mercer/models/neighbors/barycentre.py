@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
 from mercer.estimator import (
     INDEFINITE,
@@ -22,6 +21,7 @@ from mercer.estimator import (
     held_state,
 )
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
 from mercer.operators import Gram
 
 JUDGED = 500  # classes up to which the matrix of inner products of the barycentres is judged

@@ -10,7 +10,6 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     KernelEstimator,
@@ -23,6 +22,7 @@ from mercer.estimator import (
     r_squared,
 )
 from mercer.kernels import Kernel
+from mercer.memory import row_blocks
 from mercer.models.neighbors.search import find_nearest, neighbour_bytes
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, Objects, Packed, Table
-from mercer.engines import largest, moderate, nearest, pick, require_memory
+from mercer.domains import GramRows, Objects, Packed, Table, largest, moderate
+from mercer.engines import pick
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import (
     LARGEST,
@@ -31,6 +31,8 @@ from mercer.kernels import (
     RadialBound,
     geometry_of,
 )
+from mercer.memory import require_memory
+from mercer.operators import nearest
 
 SPARE = 8  # neighbours kept beside those asked for
 NEAR = 1e-7  # squares below this part of k(x, x) + k(y, y) may be rounding: are the points equal?

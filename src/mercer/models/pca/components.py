@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import gram as whole_gram, require_memory
-from mercer.engines.device import named_when_full
+from mercer.engines import gram as whole_gram
+from mercer.memory import named_when_full, require_memory
 from mercer.operators import Gram, OnDevice
 from mercer.solvers import Solution
 
@@ -155,7 +155,7 @@ def stored_gram(gram: Gram, matrices: int, what: str, cure: str) -> np.ndarray |
         Where the kernel is computed.
     """
     n = gram.shape[0]
-    bound = None if gram.device is None else gram._bound()
+    bound = None if gram.device is None else gram.bound
     like = None if bound is None or bound.xp is np else bound._like
     require_memory(8 * n * n * matrices, what, cure, like)
     if bound is not None and like is not None:

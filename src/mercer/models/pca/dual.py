@@ -10,16 +10,17 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.domains import is_torch
-from mercer.engines import require_memory, smaller_rank, times
 from mercer.engines.device import room
 from mercer.errors import NotPositiveDefinite
 from mercer.estimator import INDEFINITE, JUDGED, check_definite, unproven
 from mercer.kernels import Kernel
+from mercer.memory import require_memory, smaller_rank
 from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded, stored_gram
 from mercer.operators import Dense, Gram, OnDevice, Operator
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
 from mercer.solvers.linear import signs_of
+from mercer.threads import times
 
 # ---- The Gram matrix of centred, weighted features: as an operator, and written into a matrix ----
 

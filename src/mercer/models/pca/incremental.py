@@ -10,9 +10,9 @@ from scipy.linalg import qr, solve_triangular, svd
 from scipy.linalg.lapack import dpstrf
 
 from mercer.domains import concatenate
-from mercer.engines import require_memory
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
 from mercer.models.pca.components import (
     EPS,
     RANK,

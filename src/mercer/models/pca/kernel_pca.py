@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer.checks import random_source
 from mercer.domains import GramRows
-from mercer.engines.device import follows_data, room
+from mercer.engines.device import room
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
@@ -21,10 +21,10 @@ from mercer.estimator import (
     check_lengths,
     check_weights,
     followed,
+    follows_data,
     in_time,
     refuse_foreign_letters,
     study_of,
-    take_rows,
     warn_if_coarse,
 )
 from mercer.kernels import Kernel
@@ -421,12 +421,11 @@ class KernelPCA(Projections, KernelEstimator):
             X = self._check_X(X, kernel, reset=True)
             weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
             kernel = kernel.fit_params(X, weights)
-            if isinstance(kernel.domain, GramRows):
-                kernel.domain.check_square(X)
+            kernel.domain.check_training(X)
             check_lengths(kernel, X, "KernelPCA", underflow=True)
             positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
             if positions is not None and weights is not None:
-                X, weights = take_rows(kernel, X, positions), weights[positions]
+                X, weights = kernel.domain.subset(X, positions), weights[positions]
             auto = self.eigen_solver == "auto"
             study = Study(kernel, X, owner="KernelPCA")
             self.plan_ = followed(partial(plan_components, self), study, auto)

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.checks import random_source
-from mercer.engines import largest
+from mercer.domains import largest
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import TakesKernel, check_weights
 from mercer.kernels import Linear

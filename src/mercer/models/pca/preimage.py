@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Vectors
-from mercer.engines import namespace, pick, require_memory, row_blocks
+from mercer.domains import Vectors, namespace
+from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import is_plain_linear
 from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, Product, Radial, Sum, White
+from mercer.memory import require_memory, row_blocks
 from mercer.models.pca.components import stored_gram
 from mercer.operators import Dense, Gram
 from mercer.solvers import Cholesky, Linear as System

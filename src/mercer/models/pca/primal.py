@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from scipy.linalg import svd
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.estimator import beyond_features
 from mercer.kernels import Kernel
+from mercer.memory import require_memory, row_blocks
 from mercer.models.pca.components import (
     EPS,
     Components,

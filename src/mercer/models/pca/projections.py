@@ -11,9 +11,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import pick, row_blocks
-from mercer.engines.device import follows_data
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator import follows_data
+from mercer.memory import row_blocks
 from mercer.models.pca.preimage import (
     check_preimage,
     fixed_point,

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.estimator import same_points
 from mercer.kernels import Kernel
+from mercer.memory import require_memory, row_blocks
 from mercer.operators import Gram
 from mercer.rkhs import apart
 from mercer.settings import get_config

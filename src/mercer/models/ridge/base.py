@@ -14,11 +14,12 @@ from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     SMALL,
-    FitData,
     KernelEstimator,
     Plan,
+    Sample,
     SolverOptions,
     Study,
+    Ways,
     check_same_points,
     choose,
     feature_weights,
@@ -70,7 +71,7 @@ def plan_ridge(
     if D is not None and D < study.facts.n:
         return choose(study, {"primal": primal_cost, "falkon": falkon_cost}, "primal", **wanted)
     steps = partial(cg_cost, alpha=float(np.ravel(alpha)[0]), tol=tol, offset=offset)
-    ways = {"cholesky": cholesky_cost, "cg": steps, "falkon": falkon_cost}
+    ways: Ways = {"cholesky": cholesky_cost, "cg": steps, "falkon": falkon_cost}
     return choose(study, ways, "cholesky", **wanted)
 
 
@@ -168,7 +169,7 @@ class Ridge(KernelEstimator):
 
     def _prepare(
         self, X: Any, y: Any, sample_weight: Any, options: SolverOptions | None = None
-    ) -> FitData:
+    ) -> Sample:
         """Return the checked data of a fit; without options in float64 and in main memory."""
         self._check_flags()
         kernel = self._kernel()
@@ -181,13 +182,13 @@ class Ridge(KernelEstimator):
         centred = options is not None and options.wanted == "falkon"
         T, weights, classes = self._targets(y, sample_weight, X, n, centred)
         kernel = kernel.fit_params(X, weights)
-        return FitData(kernel, X, T.reshape(n, -1), weights, T.ndim == 1, classes)
+        return Sample(kernel, X, T.reshape(n, -1), weights, classes=classes, column=T.ndim == 1)
 
     def _targets(self, y: Any, sample_weight: Any, X: Any, n: int, centred: bool) -> Any:
         """Return checked targets, of shape (n,) or (n, t), weights, and classes if there are."""
         raise TypeError(f"{type(self).__name__}: define _targets.")
 
-    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
+    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> Sample:
         """Return rows in blocks as the data of a fit."""
         raise TypeError(f"{type(self).__name__}: define _stream_data(kernel, rows).")
 
@@ -208,7 +209,7 @@ class Ridge(KernelEstimator):
             self._store(data, self._solved(data, alpha, options, plan), plan)
         return self
 
-    def _plan_fit(self, data: FitData, alpha: Any, options: SolverOptions) -> Plan:
+    def _plan_fit(self, data: Sample, alpha: Any, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
         if options.wanted in ("cg", "falkon") and differ(alpha):
             how = "centres" if options.wanted == "falkon" else "solver='cg'"
@@ -228,17 +229,17 @@ class Ridge(KernelEstimator):
         offset = bool(self.fit_intercept)
         return told(plan_ridge(study, alpha, options.tol, offset, **wanted), options)
 
-    def _solved(self, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> RidgeFit:
+    def _solved(self, data: Sample, alpha: Any, options: SolverOptions, plan: Plan) -> RidgeFit:
         """Solve in the way of the plan."""
         offset = bool(self.fit_intercept)
         if plan.method == "falkon":
             options = named_centers(self, options, data.kernel)
             return fit_on_centers(data, alpha, offset, options, int(plan.n_centers or 1))
-        problem = LeastSquares(data.kernel, data.X, data.T, data.weights, offset)
+        problem = LeastSquares(data.kernel, data.X, data.y, data.weights, offset)
         dual = partial(fit_by_cg, options=options) if plan.method == "cg" else None
         return problem.fit(alpha, self._alphas(), dual)
 
-    def _store(self, data: FitData, fit: RidgeFit, plan: Plan) -> None:
+    def _store(self, data: Sample, fit: RidgeFit, plan: Plan) -> None:
         """Store a fit: with all its rows, or with its centres in their place."""
         domain, centred = data.kernel.domain, fit.centers is not None
         points = fit.centers if centred else to_host(data.X)
@@ -246,11 +247,11 @@ class Ridge(KernelEstimator):
         self.fit_intercept_ = bool(self.fit_intercept)
         self.sample_weight_ = None
         if not centred:
-            self.y_fit_ = data.T.copy()
+            self.y_fit_ = data.y.copy()
             self.sample_weight_ = None if data.weights is None else data.weights.copy()
         self.alpha_, self.alphas_, self.loo_errors_ = fit.alpha, fit.alphas, fit.loo_errors
         self._loo_cache, self._smoother_cache = fit.loo, None
-        self.n_rows_ = fit.rows if centred else len(data.T)
+        self.n_rows_ = fit.rows if centred else len(data.y)
         self.n_iter_ = max(1, fit.solution.n_iter)
         self.plan_ = replace(plan, n_centers=domain.size(points)) if centred else plan
         if data.classes is not None:

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.linalg.blas import dsymv, ssymv
 
 from mercer.domains import GramRows, is_torch
-from mercer.engines import gram, matmul, pick, require_memory
-from mercer.engines.device import on_gpu
+from mercer.engines import gram, matmul, pick
 from mercer.kernels import Kernel
+from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge.spectrum import RidgeFit, dual_certificate
 from mercer.operators import Operator, rows_on_device
 from mercer.settings import config, get_config

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from mercer.domains import RowBlocks
 from mercer.errors import ModelFileError
 from mercer.estimator import (
-    FitData,
+    Sample,
     accuracy,
     check_labels,
     check_weights,
@@ -135,10 +135,12 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         """
         return self._fit(X, y, sample_weight)
 
-    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
+    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> Sample:
         rows, classes = coded(rows, self.class_weight, "KernelRidgeClassifier")
         outputs = 1 if len(classes) == 2 else len(classes)
-        return FitData(kernel, rows, np.empty((0, outputs)), None, outputs == 1, classes)
+        return Sample(
+            kernel, rows, np.empty((0, outputs)), None, classes=classes, column=outputs == 1
+        )
 
     def _targets(self, y: Any, sample_weight: Any, X: Any, n: int, centred: bool) -> Any:
         """Return ±1 targets, a column for each class where there are more than two."""

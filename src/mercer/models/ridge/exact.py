@@ -16,11 +16,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, is_torch, to_host
-from mercer.engines import Rates, pick, require_memory
-from mercer.engines.device import named_when_full
+from mercer.engines import Rates, pick
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import indefinite, is_sparse, take_rows, unproven
+from mercer.estimator import indefinite, is_sparse, unproven
 from mercer.kernels import Kernel
+from mercer.memory import named_when_full, require_memory
 from mercer.models.ridge.left_out import LEVERAGE, leave_groups_out, smoothers
 from mercer.models.ridge.primal import dual_of, solve_sparse
 from mercer.models.ridge.spectrum import (
@@ -54,7 +54,7 @@ class LeastSquares:
         self.active = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
         self.all_X, self.all_T = X, T
         if self.active is not None:
-            X = take_rows(kernel, X, self.active)
+            X = kernel.domain.subset(X, self.active)
             T, weights = T[self.active], weights[self.active]  # type: ignore[index]
         # Squares of targets beyond 1e±100 would overflow or vanish: solve in units of the largest.
         largest = float(np.abs(T).max(initial=0.0))
@@ -154,7 +154,7 @@ class LeastSquares:
         """Return some outputs' predictions at rows by a fit without them, in this unit."""
         others = np.delete(np.arange(len(self.T)), rows)
         T = self.T[np.ix_(others, outputs)]
-        points = take_rows(self.kernel, self.X, others)
+        points = self.kernel.domain.subset(self.X, others)
         rest = LeastSquares(self.kernel, points, T, self.w[others], self.offset)
         fit = rest.fit(alpha, None)
         weights = fit.coef
@@ -227,8 +227,7 @@ class LeastSquares:
             cure,
             X if there else None,
         )
-        if isinstance(self.kernel.domain, GramRows):
-            X = self.kernel.domain.check_square(X)
+        X = self.kernel.domain.check_training(X)
         K: Any = (pick(X) if there else engine).gram(self.kernel, X)
         if not there:
             K = engine.to_numpy(K)

@@ -9,11 +9,11 @@ import numpy as np
 
 from mercer.domains import RowBlocks, is_torch, to_host
 from mercer.engines import pick
-from mercer.engines.device import named_when_full
 from mercer.engines.passes import RowPass, row_pass
-from mercer.estimator import FitData, Study, in_double, named_centers
+from mercer.estimator import Sample, Study, in_double, named_centers
 from mercer.features import choose_landmarks, spanning_factor
 from mercer.kernels import Kernel
+from mercer.memory import named_when_full
 from mercer.models.ridge.spectrum import RidgeFit
 from mercer.settings import get_config
 from mercer.solvers import Centred, Falkon, Solution
@@ -150,13 +150,13 @@ def in_own_units(
 
 
 def fit_on_centers(
-    data: FitData, alpha: Any, offset: bool, options: SolverOptions, m: int
+    data: Sample, alpha: Any, offset: bool, options: SolverOptions, m: int
 ) -> RidgeFit:
     """Fit a ridge in the span of at most m centres.
 
     The rows may be blocks, with targets of shape (rows, t) and weights of their own.
     """
-    T, unit = data.T, 1.0
+    T, unit = data.y, 1.0
     if isinstance(T, np.ndarray):  # squares beyond 1e±100 would overflow or vanish
         largest = float(np.abs(T).max(initial=0.0))
         unit = 1.0 if largest == 0 or 1e-100 < largest < 1e100 else largest

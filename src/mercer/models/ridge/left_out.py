@@ -20,8 +20,9 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import GramRows
-from mercer.engines import pick, row_blocks
+from mercer.engines import pick
 from mercer.errors import InvalidInput
+from mercer.memory import row_blocks
 from mercer.models.ridge.spectrum import DualSpectrum, PrimalSpectrum, filters
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
 from mercer.solvers import factor
 
 if TYPE_CHECKING:

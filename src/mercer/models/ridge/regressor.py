@@ -9,8 +9,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.domains import RowBlocks
 from mercer.estimator import (
-    FitData,
     NumericTargets,
+    Sample,
     check_targets,
     check_weights,
     kept_targets,
@@ -169,11 +169,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         T = y.detach() if centred and kept_targets(y, X) else check_targets(y, n, "KernelRidge")
         return T, check_weights(sample_weight, n, "KernelRidge"), None
 
-    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
+    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> Sample:
         y = np.asarray(rows.first().y)
         outputs = 1 if y.ndim == 1 else y.shape[1]
         rows = rows.with_targets(NumericTargets("KernelRidge"))
-        return FitData(kernel, rows, np.empty((0, outputs)), None, y.ndim == 1)
+        return Sample(kernel, rows, np.empty((0, outputs)), None, column=y.ndim == 1)
 
     @takes_dask
     def predict(self, X: Any) -> np.ndarray:

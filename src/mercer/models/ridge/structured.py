@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import Domain, GramRows, Objects, Table, Vectors, odd_point, to_host
 from mercer.domains.blocks import Block
 from mercer.domains.tables import is_frame
-from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     Hits,
@@ -26,6 +25,7 @@ from mercer.estimator import (
     refuse_negative,
 )
 from mercer.kernels import Kernel, as_kernel, require_psd
+from mercer.memory import require_memory, row_blocks
 from mercer.models.ridge.base import Ridge
 from mercer.models.ridge.exact import LeastSquares
 from mercer.rkhs import Function, apart, first_equal

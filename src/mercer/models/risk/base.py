@@ -16,8 +16,8 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     SMALL,
     KernelEstimator,
-    MarginData,
     Plan,
+    Sample,
     SolverOptions,
     Study,
     asks_centers,
@@ -36,10 +36,8 @@ from mercer.estimator import (
     resolved,
     row_precision,
     settled,
-    spread,
     stream_of,
     study_of,
-    take_rows,
     told,
     values_of,
     with_weight,
@@ -238,7 +236,7 @@ class Risk(KernelEstimator):
 
     def _stream_data(
         self, X: Any, y: Any, sample_weight: Any, loss: Loss, options: SolverOptions
-    ) -> MarginData:
+    ) -> Sample:
         """Return the data of a fit of rows in blocks, which only centres can be sought for."""
         if not loss.smooth or options.solver == "sgd":
             what = f"solver={options.solver!r}" if loss.smooth else f"{loss!r}, a loss with kinks,"
@@ -280,13 +278,14 @@ class Risk(KernelEstimator):
             self._store(data, points, loss, alpha, fit, plan)
         return self
 
-    def _plan_fit(self, data: MarginData, loss: Loss, alpha: float, options: SolverOptions) -> Plan:
+    def _plan_fit(self, data: Sample, loss: Loss, alpha: float, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
         study = Study(data.kernel, data.X, outputs_of(data.classes), options.owner)
         if not loss.smooth or options.solver == "sgd":
             return (plan_gradients if loss.smooth else plan_kinked)(study.unmeasured())
-        wanted = {"solver": options.wanted, "n_centers": options.n_centers, "quick": True}
-        return settled(plan_smooth(study, alpha, **wanted), options)
+        centers = options.n_centers
+        plan = plan_smooth(study, alpha, solver=options.wanted, n_centers=centers, quick=True)
+        return settled(plan, options)
 
     def _plan_risk(self, X: Any, y: Any) -> Plan:
         """Return the plan of a family with a choice of solver."""
@@ -301,7 +300,7 @@ class Risk(KernelEstimator):
 
     def _solved(
         self,
-        data: MarginData,
+        data: Sample,
         loss: Loss,
         alpha: float,
         limits: dict,
@@ -342,7 +341,7 @@ class Risk(KernelEstimator):
 
     def _store(
         self,
-        data: MarginData,
+        data: Sample,
         points: Any,
         loss: Loss,
         alpha: float,
@@ -360,17 +359,17 @@ class Risk(KernelEstimator):
         if plan is not None:
             self.n_rows_ = data.n
             self.plan_ = replace(plan, n_centers=kernel.domain.size(points)) if centred else plan
-        self.dual_coef_ = fit.dual_coef if centred else spread(data, fit.dual_coef)
+        self.dual_coef_ = fit.dual_coef if centred else data.spread(fit.dual_coef)
         self.coef_ = self.sample_weight_ = None
         if not centred:
             self.coef_ = self._coef(data, fit)
-            self.y_fit_ = spread(data, data.y)
+            self.y_fit_ = data.spread(data.y)
             if data.kept is not None or not bool((data.weights == 1).all()):
-                self.sample_weight_ = spread(data, data.weights)
+                self.sample_weight_ = data.spread(data.weights)
         self.solution_ = replace(fit.solution, value=self.dual_coef_)
         self.solution_.unwrap()
 
-    def _coef(self, data: MarginData, fit: ERMFit) -> np.ndarray | None:
+    def _coef(self, data: Sample, fit: ERMFit) -> np.ndarray | None:
         """Return the weights of fewer features than points, a row for each function."""
         coef, X = fit.coef, to_host(data.X)
         D = data.kernel._n_features(X)
@@ -498,7 +497,7 @@ class Risk(KernelEstimator):
         owner, points = f"{type(self).__name__}.{verb}", self._points_again(X, verb)
         w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
         kept = np.flatnonzero(w)
-        some = points if len(kept) == len(w) else take_rows(self.kernel_, points, kept)
+        some = points if len(kept) == len(w) else self.kernel_.domain.subset(points, kept)
         a, v = self.dual_coef_[kept], self._feature_weights()
         gram = smooth_rows(self.kernel_, some, owner) if self.loss_.smooth else None
         if isinstance(gram, LowRank) and v is not None:

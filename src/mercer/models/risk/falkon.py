@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput
-from mercer.estimator import MarginData, NumericTargets, class_signs, coded
+from mercer.estimator import NumericTargets, Sample, class_signs, coded
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, Squared
 from mercer.models.ridge import centred_rows, in_own_units
@@ -57,7 +57,7 @@ def is_softmax(loss: Loss, classes: np.ndarray | None) -> bool:
 
 def stream_data(
     kernel: Kernel, rows: RowBlocks, loss: Loss, class_weight: Any, owner: str
-) -> MarginData:
+) -> Sample:
     """Return rows in blocks as the data of a fit; they bring targets and weights of their own."""
     classes = None
     if loss.kind == "classification":
@@ -66,11 +66,11 @@ def stream_data(
     else:
         rows = rows.with_targets(OneTarget(owner))
     none = np.empty(0)
-    return MarginData(kernel, rows, none, none, None, None, rows.n_rows, classes)
+    return Sample(kernel, rows, none, none, None, None, rows.n_rows, classes)
 
 
 def fit_on_centers(
-    data: MarginData, loss: Loss, alpha: float, offset: bool, options: SolverOptions, m: int
+    data: Sample, loss: Loss, alpha: float, offset: bool, options: SolverOptions, m: int
 ) -> ERMFit:
     """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² over f in the span of at most m centres.
 
@@ -107,7 +107,7 @@ def fit_on_centers(
     return ERMFit(a, b, solution, centers=made.centers)
 
 
-def _targets(data: MarginData, loss: Loss, centre: float, unit: float) -> np.ndarray:
+def _targets(data: Sample, loss: Loss, centre: float, unit: float) -> np.ndarray:
     """Return targets of shape (n, 1), class numbers, or ±1 with a column for each function."""
     if data.classes is None:
         return ((data.y - centre) / unit)[:, None]

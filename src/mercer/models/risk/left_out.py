@@ -15,11 +15,11 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines import pick, require_memory, row_blocks
+from mercer.engines import pick
 from mercer.errors import InvalidInput
-from mercer.estimator import take_rows
 from mercer.kernels import Kernel
 from mercer.losses import Hinge, Loss
+from mercer.memory import require_memory, row_blocks
 from mercer.models.margin import (
     PER_FEATURE,
     SMALL,
@@ -244,7 +244,7 @@ def _refitted(
         others = np.delete(np.arange(n), i)
         if labels is not None and len(np.unique(labels[others])) < 2:
             raise _only_one(int(i))
-        part = take_rows(kernel, X, others)
+        part = kernel.domain.subset(X, others)
         fit = again(part, others)
         if isinstance(kernel.domain, GramRows):
             cross = np.asarray(X[[i]][:, others])[0]
@@ -360,7 +360,7 @@ def loo_dual(
             return 0.0
         if hinge and offset and len(np.unique(y[others])) < 2:
             raise only_one(i, "loo")
-        part = take_rows(kernel, X, others)
+        part = kernel.domain.subset(X, others)
         problem = (kernel, part, y[others], loss, alpha, weights[others], offset)
         limits: Any = {"tol": 1e-6, "max_iter": None, "max_time": None, "owner": "loo"}
         fit = fit_dual(*problem, **limits, start=a[others])
@@ -411,7 +411,7 @@ def _slopes_again(
     if not len(at):
         return out
     left = values - intercept - engine.to_numpy(engine.matmul(kernel, X, None, out))
-    some = take_rows(kernel, X, at)
+    some = kernel.domain.subset(X, at)
     K = np.asarray(some if isinstance(kernel.domain, GramRows) else kernel(some), dtype=float)
     rows, right = K, left[at]
     if offset:

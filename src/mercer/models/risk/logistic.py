@@ -12,7 +12,7 @@ from mercer.checks import positive
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
-    MarginData,
+    Sample,
     accuracy,
     check_labels,
     choose_class,
@@ -214,7 +214,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
         """
         return self._fit_from(None, X, y, sample_weight)
 
-    def _solved(self, data: MarginData, loss: Any, alpha: float, limits: dict, *how: Any) -> ERMFit:
+    def _solved(self, data: Sample, loss: Any, alpha: float, limits: dict, *how: Any) -> ERMFit:
         if self.solver == "sgd":
             return fit_sgd(data, alpha, bool(self.fit_intercept), limits, self.random_state)
         return super()._solved(data, loss, alpha, limits, *how)

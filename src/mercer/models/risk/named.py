@@ -13,7 +13,7 @@ from mercer.checks import as_number, positive
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
-    MarginData,
+    Sample,
     Together,
     given_targets,
     is_stream,
@@ -247,7 +247,7 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
 
     def _solved(
         self,
-        data: MarginData,
+        data: Sample,
         loss: Loss,
         alpha: float,
         limits: dict,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     JUDGED,
     Plan,
     Study,
+    Ways,
     check_definite,
     choose,
     is_sparse,
@@ -22,6 +22,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel, check_diagonal
 from mercer.losses import Absolute, Huber, Loss, Squared
+from mercer.memory import require_memory
 from mercer.models.ridge import RidgeGram
 from mercer.models.risk.fit import ERMFit, best_offset
 from mercer.operators import Dense, Gram, LowRank, Operator
@@ -298,7 +299,7 @@ def plan_smooth(study: Study, alpha: float = 1.0, *, solver: str = "auto", **wan
     """
     solver = "cholesky" if solver == "newton" else solver
     direct = "primal" if by_features(study.facts) else "cholesky"
-    ways: dict[str, Any] = {direct: newton_cost, "falkon": falkon_newton_cost}
+    ways: Ways = {direct: newton_cost, "falkon": falkon_newton_cost}
     if solver == "cg" or study.facts.outputs == 1:
-        ways["cg"] = partial(newton_cg_cost, alpha=alpha)
+        ways = {**ways, "cg": partial(newton_cg_cost, alpha=alpha)}
     return choose(study, ways, direct, solver=solver, **wanted)

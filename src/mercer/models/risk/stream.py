@@ -11,11 +11,10 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 
 from mercer.domains import concatenate
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.estimator import (
-    MarginData,
     Plan,
+    Sample,
     Study,
     check_weights,
     class_weights,
@@ -25,6 +24,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel
 from mercer.losses import Logistic
+from mercer.memory import require_memory
 from mercer.models.risk.fit import ERMFit
 from mercer.solvers import SGD, FeatureERM, Solution
 from mercer.solvers.risk import AveragedSGD, sgd_cost
@@ -52,7 +52,7 @@ def with_features(model: Any) -> bool:
     return True
 
 
-def fit_sgd(data: MarginData, alpha: float, offset: bool, limits: dict, seed: Any) -> ERMFit:
+def fit_sgd(data: Sample, alpha: float, offset: bool, limits: dict, seed: Any) -> ERMFit:
     """Solve by variance-reduced stochastic gradients over the kernel's features of stored rows."""
     owner = limits["owner"]
     Phi = features_of(data.kernel, data.X, f"{owner}: solver='sgd'")

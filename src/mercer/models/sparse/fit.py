@@ -11,12 +11,13 @@ from sklearn.base import clone
 from mercer.checks import check_grid
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.engines import pick, require_memory
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import MarginData, class_signs, held_state
+from mercer.estimator import Sample, class_signs, held_state
 from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
+from mercer.memory import require_memory
 from mercer.solvers import SparseERM
 from mercer.solvers.risk import CheckedSparse
 
@@ -29,7 +30,7 @@ class SparseData:
 
     Parameters
     ----------
-    data : MarginData
+    data : Sample
         The points and targets.
     prototypes : collection of m points
         All prototypes; their positions when the kernel is precomputed.
@@ -39,7 +40,7 @@ class SparseData:
         What is to be minimised, all on the same features.
     """
 
-    data: MarginData
+    data: Sample
     prototypes: Any
     indices: np.ndarray
     problems: list[CheckedSparse]
@@ -54,7 +55,7 @@ class SparseData:
         return max(p.largest_alpha() for p in self.problems) / l1_ratio
 
 
-def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
+def sparse_data(model: Any, data: Sample, loss: Loss, X: Any) -> SparseData:
     """Choose the prototypes, compute the features, and state the problems.
 
     `data` are without rows of weight zero, X are the points as they were given.

@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
-from mercer.domains import GramRows, to_host
+from mercer.domains import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks
 from mercer.features import check_prototypes, choose_prototypes, map_to_prototypes, prototype_blocks
@@ -164,8 +164,7 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
                     f"KernelMachine: X has {n} rows and y has {_num_samples(y)}; inconsistent "
                     "numbers of samples."
                 )
-            if isinstance(kernel.domain, GramRows):
-                kernel.domain.check_square(X)
+            kernel.domain.check_training(X)
             self.kernel_ = kernel = kernel.fit_params(X, weights)
             self.prototypes_, self.prototype_indices_ = choose_prototypes(self, kernel, X, weights)
             if weights is not None and not weights.all():

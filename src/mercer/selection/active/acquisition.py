@@ -19,10 +19,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.domains import GramRows, concatenate
-from mercer.engines import row_blocks
 from mercer.errors import InvalidInput
 from mercer.estimator import beyond_features
 from mercer.losses import Logistic
+from mercer.memory import row_blocks
 from mercer.models.gp import GaussianProcessClassifier
 from mercer.models.gp.regression import ProcessRegressor, require_diagonal
 from mercer.models.ridge import LeastSquares, Ridge

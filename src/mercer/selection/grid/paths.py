@@ -13,9 +13,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, get_tags
 
-from mercer.engines import single_threaded_blas
 from mercer.errors import MercerError, NotPositiveDefinite
-from mercer.estimator import MarginData, asks_centers, choose_class, take_rows, unproven
+from mercer.estimator import Sample, asks_centers, choose_class, unproven
 from mercer.kernels import Kernel, Linear
 from mercer.models import (
     SVC,
@@ -41,6 +40,7 @@ from mercer.models.ridge import LeastSquares
 from mercer.selection.grid.ridge import RidgeFold, primal_values, ridge_values
 from mercer.settings import config, get_config
 from mercer.solvers import Rows, factor
+from mercer.threads import single_threaded_blas
 
 # ---- What stands for a fitted model, and plain fits ----
 
@@ -249,7 +249,7 @@ class MarginWalk:
     ----------
     model : SVC or SVR
         With all parameters but C.
-    data : MarginData
+    data : Sample
         All points; weights are zero but for the training rows of the fold.
     rows : Rows
         Of their Gram matrix.
@@ -258,21 +258,21 @@ class MarginWalk:
     """
 
     model: Any
-    data: MarginData
+    data: Sample
     rows: Rows
     train: np.ndarray
     test: np.ndarray
 
     @classmethod
     def of(
-        cls, model: Any, part: MarginData, X: Any, rows: Rows, train: np.ndarray, test: np.ndarray
+        cls, model: Any, part: Sample, X: Any, rows: Rows, train: np.ndarray, test: np.ndarray
     ) -> MarginWalk:
         """Return the fold whose training rows have the checked targets `part`."""
         n = rows.n
         mine = train if part.kept is None else train[part.kept]
         y, weights = np.zeros(n, dtype=part.y.dtype), np.zeros(n)
         y[mine], weights[mine] = part.y, part.weights
-        data = MarginData(part.kernel, X, y, weights, None, None, n, part.classes)
+        data = Sample(part.kernel, X, y, weights, None, None, n, part.classes)
         return cls(model, data, rows, mine, test)
 
     def largest(self) -> float:
@@ -444,7 +444,7 @@ def _primal(
         return None
     take, out = kernel.domain.take, []
     for fold in folds:
-        train = take_rows(kernel, X, fold.train)
+        train = kernel.domain.subset(X, fold.train)
         problem = LeastSquares(kernel, train, fold.T, fold.s**2, offset)
         problem._check_diagonal()
         some = primal_values(problem, kernel._features(take(X, fold.test)), alphas)

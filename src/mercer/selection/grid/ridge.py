@@ -24,11 +24,11 @@ import numpy as np
 from scipy.linalg import eigh, eigvalsh_tridiagonal
 from scipy.linalg.lapack import dpotrs
 
-from mercer.engines import single_threaded_blas
 from mercer.models.ridge import LeastSquares
 from mercer.settings import get_config
 from mercer.solvers import factor
 from mercer.solvers.linear import fortran_float64, potrf, restore
+from mercer.threads import single_threaded_blas
 
 TOL = 2e-10  # error of a value relative to the root mean square of the targets
 LOOSE = 5.0  # times that, as recomputed: rounding of the products

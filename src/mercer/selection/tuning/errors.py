@@ -23,7 +23,7 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
-from mercer.estimator import check_labels, check_weights, class_signs, take_rows
+from mercer.estimator import check_labels, check_weights, class_signs
 from mercer.losses import Logistic, Pinball
 from mercer.models import GaussianProcessRegressor
 from mercer.models.margin import FAILS, FOLDS, is_margin, stratified_folds
@@ -101,7 +101,7 @@ def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: An
     if len(rows) < 3:
         raise InvalidInput(f"tune: {len(rows)} rows are too few to choose parameters; give 3.")
     if len(rows) < n:
-        X, y = take_rows(kernel, X, rows), _safe_indexing(y, rows)
+        X, y = kernel.domain.subset(X, rows), _safe_indexing(y, rows)
         weights = None if weights is None else weights[rows]
     part = rows if len(rows) < n else None
     return TuneData(kernel, X, y, weights, classifier, given, part)

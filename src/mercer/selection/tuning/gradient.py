@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from mercer.checks import at_theta, bare_name, check_bounds, entries
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
-from mercer.estimator import FitData, take_rows
+from mercer.estimator import Sample
 from mercer.models import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
@@ -43,15 +43,15 @@ class LooSearch:
     """
 
     def __init__(
-        self, data: FitData, offset: bool, max_points: int, max_time: float | None, rng: Any
+        self, data: Sample, offset: bool, max_points: int, max_time: float | None, rng: Any
     ):
         self.kernel, self.offset = data.kernel, offset
-        points, T, w = data.X, data.T, data.weights
+        points, T, w = data.X, data.y, data.weights
         usable = np.arange(len(T)) if w is None else np.flatnonzero(w)
         if len(usable) > max_points:
             usable = np.sort(rng.choice(usable, max_points, replace=False))
         if len(usable) < len(T):
-            points = take_rows(self.kernel, points, usable)
+            points = self.kernel.domain.subset(points, usable)
             T, w = T[usable], None if w is None else w[usable]
         if len(T) < 3:
             raise InvalidInput(f"tune: {len(T)} rows are too few to choose parameters; give 3.")
@@ -239,7 +239,7 @@ def theta_of_ridge(
         return None
     if not np.isfinite(T).all():
         return None
-    columns = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
+    columns = Sample(data.kernel, data.X, T, data.weights, column=T.shape[1] == 1)
     try:
         search = LooSearch(columns, True, len(T), max_time, None)
         search.box = box
@@ -335,7 +335,7 @@ class EvidenceSearch(LooSearch):
     """Minus the log evidence of a ridge model, and the best point seen."""
 
     def __init__(
-        self, data: FitData, offset: bool, max_points: int, max_time: float | None, rng: Any
+        self, data: Sample, offset: bool, max_points: int, max_time: float | None, rng: Any
     ):
         super().__init__(data, offset, max_points, max_time, rng)
         if offset:  # what b takes up; the smaller numbers keep more digits
@@ -381,7 +381,7 @@ def tune_ridge(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOpti
     data = fresh._prepare(X, y, sample_weight)
     offset, fixed, bounds = bool(fresh.fit_intercept), options.fixed, options.bounds
     if options.over is not None:
-        whole = TuneData(data.kernel, data.X, data.T, data.weights, False, len(data.T))
+        whole = TuneData(data.kernel, data.X, data.y, data.weights, False, len(data.y))
         plan = whole.plan(model, options)
         odd = [axis.name for axis in plan.axes if axis.name != "alpha"]
         if odd:
@@ -401,7 +401,7 @@ def tune_ridge(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOpti
     table = [{**row, "error": search.in_units(row["error"])} for row in search.table]
     tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
     params, weighted = {"alpha": alpha, **kernel_params(kernel)}, data.weights is not None
-    used, given = len(search.T), np.count_nonzero(data.weights) if weighted else len(data.T)
+    used, given = len(search.T), np.count_nonzero(data.weights) if weighted else len(data.y)
     message += part_of(used, int(given))
     criterion = "minus log evidence" if likely else TuneResult.criterion
     score = search.in_units(score)

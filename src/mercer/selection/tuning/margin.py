@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier
 
 from mercer.checks import check_bounds
 from mercer.errors import InvalidInput
-from mercer.estimator import MarginData, take_rows
+from mercer.estimator import Sample
 from mercer.models.margin import FOLDS, FoldWalk, Machine, Tally, gram_rows, with_time_left
 from mercer.selection.grid import MarginWalk
 from mercer.selection.tuning.compass import Compass, Trial, compass_result, tune_by_compass
@@ -39,7 +39,7 @@ class RegressionWalk:
     What `FoldWalk` is to a classifier, of all points, the rows of their Gram matrix, and folds.
     """
 
-    def __init__(self, data: MarginData, rows: Rows, folds: Sequence[tuple[Any, Any]]):
+    def __init__(self, data: Sample, rows: Rows, folds: Sequence[tuple[Any, Any]]):
         self.data, self.rows, self.folds = data, rows, folds
         self.last: dict[int, tuple[list[Machine], float]] = {}
         self.errors: list[list[float]] = []
@@ -225,13 +225,13 @@ class FoldSearch(Compass):
         return max(0.0, round(wrong, 12)), float(np.mean(walk.losses[-1]))
 
 
-def _some_rows(data: MarginData, most: int, rng: Any) -> MarginData:
+def _some_rows(data: Sample, most: int, rng: Any) -> Sample:
     """Return the data of at most so many rows, drawn from each class alike, five of each if any."""
     if len(data.y) <= most:
         return data
     some = choose_rows(None if data.classes is None else data.y, len(data.y), most, rng)
     repeats = None if data.repeats is None else data.repeats[some]
-    X = take_rows(data.kernel, data.X, some)
+    X = data.kernel.domain.subset(data.X, some)
     return replace(
         data, X=X, y=data.y[some], weights=data.weights[some], repeats=repeats, kept=None, n=most
     )

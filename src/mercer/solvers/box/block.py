@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.engines import Ticker, single_threaded_blas
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
 from mercer.solvers.box.newton import interior_point, newton_steps
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.box.rows import Rows
+from mercer.threads import Ticker, single_threaded_blas
 
 SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
 STALE = 8  # rounds without halving the violation, after which something else is tried

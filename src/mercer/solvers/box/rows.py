@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows, to_host
 from mercer.engines import gram, rows_into
-from mercer.engines.device import human
 from mercer.errors import MemoryBudgetExceeded
+from mercer.memory import human
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers.base import check_entries

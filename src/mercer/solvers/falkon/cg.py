@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import Ticker
 from mercer.solvers.base import column_norms
 from mercer.solvers.linear import TINY, BlockCG, dots
+from mercer.threads import Ticker
 
 CHECK = 20  # iterations between two true residuals
 SLOW = 15  # iterations from which the speed is judged

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.engines import Rates, Ticker
+from mercer.engines import Rates
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, check_number, either
@@ -34,6 +34,7 @@ from mercer.solvers.falkon.steps import (
     Softmax,
 )
 from mercer.solvers.linear import TINY, dots
+from mercer.threads import Ticker
 
 INNER = 50  # iterations of conjugate gradients a step at most
 LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))

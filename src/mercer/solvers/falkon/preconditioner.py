@@ -9,8 +9,8 @@ from scipy.linalg.blas import dtrmm, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf
 
 from mercer.domains import is_torch, to_host
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.solvers.falkon.steps import RowSketch
 from mercer.solvers.linear import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import DEVICE_ENTRIES, Rates
-from mercer.engines.device import human
 from mercer.engines.passes import BYTES, SHARE as KEPT, STORED, MemoryPass
+from mercer.memory import human
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts

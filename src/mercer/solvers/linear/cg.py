@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import Rates
-from mercer.engines.device import free_memory, free_on
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.memory import free_memory, free_on
 from mercer.settings import get_config
 from mercer.solvers.base import (
     Linear,

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.linalg.blas import dtrmv
 
 from mercer.domains import is_torch
-from mercer.engines import Rates, require_memory
+from mercer.engines import Rates
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
 from mercer.operators import Centered, Diagonal, Gram, LowRank, OnDevice, Operator, Scaled, Sum
 from mercer.solvers.base import (
     Linear,

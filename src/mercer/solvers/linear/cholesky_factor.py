@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
 
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
 from mercer.solvers.base import as_columns
 from mercer.solvers.linear.inplace import cuts, mirror, restore
 from mercer.solvers.linear.krylov import lanczos_top

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import is_torch, to_host
-from mercer.engines import require_memory
-from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.memory import named_when_full, require_memory
 from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor, TriangularFactor

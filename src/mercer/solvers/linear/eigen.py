@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
-from mercer.engines import require_memory, times
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.memory import require_memory
 from mercer.operators import OnDevice
 from mercer.settings import get_config
 from mercer.solvers.base import (
@@ -27,6 +27,7 @@ from mercer.solvers.base import (
 )
 from mercer.solvers.linear.device import largest_pairs
 from mercer.solvers.linear.inplace import fortran_float64
+from mercer.threads import times
 
 _PROBES = 16
 _PATIENCE = 20  # Rayleigh-Ritz steps without progress after which the iteration is given up

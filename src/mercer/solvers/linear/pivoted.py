@@ -12,9 +12,9 @@ from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
 from mercer.domains import GramRows, is_torch, to_host
-from mercer.engines import NumpyEngine, require_memory, row_blocks, rows_into
-from mercer.engines.device import free_on, named_when_full, out_of_memory
+from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
 from mercer.solvers.base import (
     check_index,
@@ -129,7 +129,7 @@ def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any,
             out[...] = finite(A.rows(index), owner)
 
         return copied
-    bound = A._bound()
+    bound = A.bound
 
     def written(out: np.ndarray, index: np.ndarray) -> None:
         rows_into(out, np.arange(len(index)), bound.rows_of(index))

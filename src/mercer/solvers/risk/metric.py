@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dgemm, dsymm, dsymv, dtrsm
 from scipy.linalg.lapack import dpotrs, spotrs
 
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
 from mercer.operators import LowRank, Operator
 from mercer.settings import get_config
 from mercer.solvers.base import check_finite_symmetric

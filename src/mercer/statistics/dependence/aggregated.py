@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import namespace, require_memory, shuffled
-from mercer.engines.device import gathered_sums
+from mercer.domains import namespace
 from mercer.kernels import Kernel
+from mercer.memory import require_memory
+from mercer.operators import gathered_sums, shuffled
 from mercer.settings import get_config
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator, combined, combined_result

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import require_memory, row_blocks
 from mercer.kernels import RBF, Kernel
+from mercer.memory import require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
 from mercer.solvers import DenseEigen, Eigen, check_index, rpcholesky
 from mercer.statistics.dependence.shuffled import centred_matrix, gram_matrix

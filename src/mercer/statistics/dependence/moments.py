@@ -29,7 +29,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import gamma, pearson3
 
-from mercer.engines import row_blocks
+from mercer.memory import row_blocks
 
 TINY = float(np.finfo(float).tiny)  # a formula may underflow, a p-value is never 0
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import joint, require_memory
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
+from mercer.operators import joint
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.dependence.moments import (

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Vectors
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.estimator import check_weights
+from mercer.memory import require_memory
 from mercer.operators import Gram
 from mercer.settings import config, get_config
 from mercer.solvers import PartialCholesky, check_index, rpcholesky

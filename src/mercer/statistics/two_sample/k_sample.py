@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import namespace
+from mercer.domains import namespace
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.solvers import check_index

@@ -7,9 +7,9 @@ import pytest
 
 import mercer
 from mercer import RBF, Matern, Polynomial, Precomputed, White
-from mercer.engines import folds
 from mercer.models.gp.regression.evidence import Evidence
 from mercer.models.gp.sparse.evidence import FITC
+from mercer.operators import sums
 from tests.models.gp.sparse_oracles import dense_fitc, differences, exact_evidence
 
 rng = np.random.default_rng(6)
@@ -118,7 +118,7 @@ def test_tiles_budgets_and_threads(monkeypatch):
         part = fitc.value_and_gradient(kernel, 0.1, V, points=True)
     for a, b in zip(whole, part, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(a).max())
-    monkeypatch.setattr(folds, "ENTRIES", 3000)
+    monkeypatch.setattr(sums, "ENTRIES", 3000)
     bits = []
     for threads in (1, 3):
         with mercer.config(threads=threads):

@@ -9,11 +9,11 @@ import pytest
 
 import mercer
 from mercer import RBF, Linear, Matern, Periodic, Polynomial, Precomputed, RationalQuadratic, White
-from mercer.engines import folds
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.models.gp.regression.evidence import Evidence
 from mercer.models.gp.sparse import evidence as sparse_evidence
 from mercer.models.gp.sparse.evidence import CollapsedBound
+from mercer.operators import sums
 from tests.models.gp.sparse_oracles import dense_vfe, differences, exact_evidence
 
 rng = np.random.default_rng(5)
@@ -225,8 +225,8 @@ def test_no_array_of_rows_times_points():
 
 
 def test_bits_do_not_depend_on_threads(monkeypatch, whitened):
-    monkeypatch.setattr(folds, "ENTRIES", 3000)
-    monkeypatch.setattr(folds, "ROWS", 1)
+    monkeypatch.setattr(sums, "ENTRIES", 3000)
+    monkeypatch.setattr(sums, "ROWS", 1)
     kernel, bits = 1.2 * RBF([0.9, 1.1]), []
     n = 2000 if whitened else 6000
     for threads in (1, 2, 3):

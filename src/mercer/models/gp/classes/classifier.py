@@ -12,17 +12,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import pick, require_memory
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     JUDGED,
     KernelEstimator,
-    MarginData,
+    Sample,
     accuracy,
     check_definite,
     prepare_labels,
     unproven,
 )
+from mercer.memory import require_memory
 from mercer.models.gp.base import (
     check_search,
     default_kernel,
@@ -380,7 +381,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
             owner=type(self).__name__,
         )
 
-    def _search(self, data: MarginData, whole: Inference, parameters: Parameters) -> Search:
+    def _search(self, data: Sample, whole: Inference, parameters: Parameters) -> Search:
         """Search on a part of the rows, on twice as many from what was found there, and so on."""
         sizes = [len(data.y)]
         while sizes[0] > SMALL:
@@ -405,7 +406,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
             starts.theta = found.theta
         return replace(found, n_coarse=spent)
 
-    def _part(self, data: MarginData, whole: Inference, size: int) -> Inference:
+    def _part(self, data: Sample, whole: Inference, size: int) -> Inference:
         """Return the evidence of so many of the rows, drawn so that each class has its share."""
         n = len(data.y)
         if size == n:

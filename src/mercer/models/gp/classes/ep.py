@@ -20,7 +20,6 @@ from scipy.linalg import lstsq
 from scipy.linalg.blas import dgemm, dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs
 
-from mercer.engines import times
 from mercer.errors import InvalidInput
 from mercer.models.gp.classes.laplace import add_outer, laplace
 from mercer.models.gp.classes.sites import (
@@ -31,6 +30,7 @@ from mercer.models.gp.classes.sites import (
     as_link,
     square_buffer,
 )
+from mercer.threads import times
 
 # ---- Moments of one likelihood term times a normal density, to rounding and without
 # cancellation.

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import ndtr
 
-from mercer.engines import row_blocks
+from mercer.memory import row_blocks
 from mercer.models.gp.classes.integration import gauss_hermite
 from mercer.settings import get_config
 

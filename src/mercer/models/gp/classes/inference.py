@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engines import gram, pick, pull_theta, require_memory
+from mercer.engines import gram, pick, pull_theta
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import Plan, study_of, take_rows
+from mercer.estimator import Plan, study_of
+from mercer.memory import require_memory
 from mercer.models.gp.base import expected_evaluations
 from mercer.models.gp.classes.laplace import TIGHT
 from mercer.models.gp.classes.sites import Approximation, Link, as_link
@@ -257,7 +258,7 @@ class Inference:
     def part(self, kernel: Kernel, rows: np.ndarray) -> Inference:
         """Return the same for some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
-        X = take_rows(kernel, self.X, rows)
+        X = kernel.domain.subset(self.X, rows)
         out = Inference(X, self.codes[rows], self.n_classes, weights, self.scheme, self.owner)
         out._held = self._held  # those of all rows are there too
         return out

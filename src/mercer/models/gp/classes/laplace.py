@@ -16,7 +16,6 @@ from scipy.linalg.blas import dgemm, dsymv, dsyrk, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrs
 from scipy.special import log_softmax, softmax
 
-from mercer.engines import times
 from mercer.errors import NotPositiveDefinite
 from mercer.models.gp.classes.sites import (
     Approximation,
@@ -27,6 +26,7 @@ from mercer.models.gp.classes.sites import (
     square_buffer,
 )
 from mercer.solvers.linear import mirror, potrf
+from mercer.threads import times
 
 # ---- The mode of a posterior of latent values by Newton's method with factors that serve twice.
 

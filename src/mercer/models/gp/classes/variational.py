@@ -11,7 +11,7 @@ from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from mercer.engines import row_blocks
+from mercer.memory import row_blocks
 from mercer.models.gp.classes.expectations import expected, expected_softmax
 from mercer.models.gp.classes.laplace import add_outer
 from mercer.models.gp.classes.sites import (

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 
 from mercer.domains import GramRows, Table, is_torch, refuse_odd_arrays
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel

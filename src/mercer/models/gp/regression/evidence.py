@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.domains import is_torch
-from mercer.engines import below_diagonal, gram, pick, pull_theta, require_memory
-from mercer.engines.device import named_when_full
+from mercer.engines import below_diagonal, gram, pick, pull_theta
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import unproven
+from mercer.memory import named_when_full, require_memory
 from mercer.solvers import CholeskyFactor, factor
 
 if TYPE_CHECKING:

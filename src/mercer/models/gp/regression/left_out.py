@@ -15,8 +15,8 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
-from mercer.engines import require_memory
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory
 from mercer.solvers import CholeskyFactor
 
 if TYPE_CHECKING:

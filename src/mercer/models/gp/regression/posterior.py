@@ -16,10 +16,12 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from mercer.domains import GramRows
-from mercer.engines import gram, pick, pull_points, require_memory, row_blocks, times
+from mercer.engines import gram, pick, pull_points
 from mercer.errors import InvalidInput
+from mercer.memory import require_memory, row_blocks
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.linear import mirror, potrf
+from mercer.threads import times
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel

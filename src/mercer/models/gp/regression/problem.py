@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.estimator import take_rows
 from mercer.models.gp.regression.data import CONSTANT, Basis, Targets
 from mercer.models.gp.regression.evidence import Evidence, GaussianFit
 from mercer.solvers import Solution, column_norms
@@ -39,7 +38,7 @@ class Problem:
         X, Z, w = self.X, self.targets.forward(self.Y), self.weights
         H = None if self.basis is None else self.basis.columns(X, len(Z))
         if rows is not None:
-            X, Z = take_rows(self.kernel, X, rows), Z[rows]
+            X, Z = self.kernel.domain.subset(X, rows), Z[rows]
             w, H = (None if w is None else w[rows]), (None if H is None else H[rows])
         return Evidence(X, Z, w, H, self.owner, self.targets.variance_unit())
 

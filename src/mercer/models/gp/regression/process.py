@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     ONLY,
@@ -19,9 +18,9 @@ from mercer.estimator import (
     Plan,
     check_targets,
     check_weights,
+    follows_data,
     r_squared,
     study_of,
-    take_rows,
 )
 from mercer.models.gp.base import (
     as_rng,
@@ -108,7 +107,7 @@ class ProcessRegressor(KernelEstimator):
             X = kernel._checked(X, None)[0]
         if weights is not None and not (weights > 0).all():
             rows = np.flatnonzero(weights)
-            X, Y, weights = take_rows(kernel, X, rows), Y[rows], weights[rows]
+            X, Y, weights = kernel.domain.subset(X, rows), Y[rows], weights[rows]
             kept = kernel.domain.take(kept, rows) if isinstance(kept, np.ndarray) else X
             noise = noise[rows] if np.ndim(noise) == 1 else noise
         units = self._noise_units(noise, Y.shape[1], tuned)

@@ -10,9 +10,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.device import computing_on, follows_data
+from mercer.engines.device import computing_on
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import KernelEstimator, check_same_points, take_rows
+from mercer.estimator import KernelEstimator, check_same_points, follows_data
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression.data import Basis, Targets, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit
@@ -351,7 +351,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         """Return the precomputed Gram matrix of the rows used: given again, or from the factor."""
         if K is not None:
             K = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
-            return take_rows(self.kernel_, K, self.X_fit_)
+            return self.kernel_.domain.subset(K, self.X_fit_)
         if self._gaussian_cache is None:
             raise InvalidInput(
                 f"{type(self).__name__}: a model from a file, a pickle or a copy does not have its "

@@ -19,16 +19,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
 
-from mercer.engines import (
-    add_square,
-    fold,
-    gram,
-    pull_theta,
-    require_memory,
-    single_threaded_blas,
-    solve_rows,
-)
+from mercer.engines import gram, pull_theta
 from mercer.errors import NotPositiveDefinite
+from mercer.memory import require_memory
 from mercer.models.gp.sparse.points import (
     EPS,
     check_rows,
@@ -39,7 +32,9 @@ from mercer.models.gp.sparse.points import (
     cross,
     is_single,
 )
+from mercer.operators import fold
 from mercer.solvers.linear import mirror
+from mercer.threads import add_square, single_threaded_blas, solve_rows
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel

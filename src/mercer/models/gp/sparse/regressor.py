@@ -10,9 +10,10 @@ from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.domains import GramRows
-from mercer.engines import pick, require_memory, solve_rows, spread
+from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import ONLY, Plan, study_of
+from mercer.memory import require_memory
 from mercer.models.gp.base import expected_evaluations, search_rng
 from mercer.models.gp.regression import (
     RESIDUAL,
@@ -25,7 +26,9 @@ from mercer.models.gp.search import TOL, Search
 from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
+from mercer.operators import spread
 from mercer.solvers import Cost, Solution, check_index
+from mercer.threads import solve_rows
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel

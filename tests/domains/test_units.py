@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.engines.budget import largest, moderate, shifted
+from mercer.domains import largest, moderate, shifted
 
 X = np.random.default_rng(0).standard_normal((5, 3))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mercer import RBF, FromFunction, Laplacian, Linear, Precomputed
-from mercer.engines.neighbors import nearest
 from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.operators import nearest
 from mercer.settings import config
 
 rng = np.random.default_rng(0)

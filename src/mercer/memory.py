@@ -1,4 +1,4 @@
-"""How much memory a device has left, and work that is cut smaller where it has too little."""
+"""What memory there is, of the budget or of a device, and the refusal of what does not fit."""
 
 from __future__ import annotations
 
@@ -57,6 +57,67 @@ def free_on(device: Any) -> int:
     import torch
 
     return free_memory(torch.empty(0, device=device))
+
+
+def round_up(memory: int) -> str:
+    """Return a budget that holds so many bytes: ``round_up(1_500_000)`` is ``'2MB'``."""
+    if memory < 10**9:
+        return f"{memory // 10**6 + 1}MB"
+    return f"{memory // 10**9 + 1}GB"
+
+
+def require_memory(needed: int, what: str, cure: str, like: Any = None) -> None:
+    """Raise `MemoryBudgetExceeded` when ``needed`` bytes do not fit the budget.
+
+    The budget is that of the device where the tensor `like` lies, if it is on one.
+    """
+    allowed = free_memory(like)
+    if needed <= allowed:
+        return
+    if on_gpu(like):
+        raise MemoryBudgetExceeded(
+            f"{what} needs {human(needed)}, but {like.device} has {human(allowed)} left. "
+            f"{cure}, or give arrays, X.cpu().numpy(), to compute in main memory.",
+            needed,
+            allowed,
+        )
+    raise MemoryBudgetExceeded(
+        f"{what} needs {human(needed)}, but the memory budget is {human(allowed)}. "
+        f"{cure}, or raise it with `with mercer.config(memory={round_up(needed)!r}):`.",
+        needed,
+        allowed,
+    )
+
+
+def smaller_rank(needed: int, rank: int) -> str:
+    """Return words for the rank that fits the budget, where bytes needed grow in proportion."""
+    most = get_config().memory * rank // max(1, needed)
+    return f"smaller rank: at most {most} fits" if most else "sample of the rows: no rank fits"
+
+
+def require_gram(kernel: Any, X: Any, Y: Any) -> None:
+    """Raise `MemoryBudgetExceeded` when the matrix k(X, Y) does not fit the budget."""
+    n = kernel.domain.size(X)
+    m = n if Y is None else kernel.domain.size(Y)
+    single = str(getattr(X, "dtype", "")).endswith("float32")
+    needed = n * m * (4 if single else 8)
+    if needed <= free_memory(X):
+        return
+    require_memory(
+        needed,
+        f"{kernel!r}: the {n} × {m} matrix",
+        "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
+        X,
+    )
+
+
+def row_blocks(n: int, row_bytes: int) -> list[slice]:
+    """Return blocks of rows of which each takes at most a quarter of the budget."""
+    step = max(1, get_config().memory // (4 * max(1, row_bytes)))
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)] or [slice(0, 0)]
+
+
+# ---- A device that is full: smaller steps, or a refusal that says what to do ----
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -5,9 +5,7 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern
-from mercer.engines import many
-from mercer.engines.many import many_forms
-from mercer.statistics.kernels import sources_of
+from mercer.operators import many_forms, several, sources_of
 
 KERNELS = [RBF(0.5), Laplacian(2.0), RBF(3.0), Linear(), Matern(1.0, 2.5), Matern(1.0, 0.5)]
 
@@ -19,8 +17,8 @@ def dense(kernels, Z):
 @pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-12), (np.float32, 2e-5)])
 @pytest.mark.parametrize("rows, columns", [(256, 1024), (8, 8), (7, 20)])
 def test_forms_sums_and_diagonals(monkeypatch, dtype, tol, rows, columns):
-    monkeypatch.setattr(many, "ROWS", rows)
-    monkeypatch.setattr(many, "COLUMNS", columns)
+    monkeypatch.setattr(several, "ROWS", rows)
+    monkeypatch.setattr(several, "COLUMNS", columns)
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(41, 3))
     V, t = rng.normal(size=(41, 5)).astype(dtype), rng.normal(size=(41, 2))
@@ -39,8 +37,8 @@ def test_forms_sums_and_diagonals(monkeypatch, dtype, tol, rows, columns):
 
 @pytest.mark.parametrize("rows, columns", [(256, 1024), (8, 16)])
 def test_places(monkeypatch, rows, columns):
-    monkeypatch.setattr(many, "ROWS", rows)
-    monkeypatch.setattr(many, "COLUMNS", columns)
+    monkeypatch.setattr(several, "ROWS", rows)
+    monkeypatch.setattr(several, "COLUMNS", columns)
     rng = np.random.default_rng(1)
     n = 19
     Z, R = rng.normal(size=(2 * n, 2)), rng.choice([-1.0, 1.0], size=(n, 7))

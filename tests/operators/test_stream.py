@@ -9,8 +9,8 @@ import pytest
 
 import mercer
 from mercer import RBF, FromFunction
-from mercer.engines import folds
 from mercer.errors import MemoryBudgetExceeded
+from mercer.operators import sums
 
 rng = np.random.default_rng(3)
 X, U = rng.standard_normal((1203, 3)), rng.standard_normal((17, 3))
@@ -21,7 +21,7 @@ def _square(bound, **options):
         sums[0] += T.T @ T
         sums[1] += T.sum(0)
 
-    return folds.fold(bound, ((17, 17), (17,)), step, **options)
+    return sums.fold(bound, ((17, 17), (17,)), step, **options)
 
 
 def test_a_fold_is_the_sum_over_all_rows():
@@ -33,11 +33,11 @@ def test_a_fold_is_the_sum_over_all_rows():
         np.testing.assert_allclose(total, K.sum(0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("entries", [folds.ENTRIES, 500])
+@pytest.mark.parametrize("entries", [sums.ENTRIES, 500])
 def test_bits_do_not_depend_on_threads(entries, monkeypatch):
-    monkeypatch.setattr(folds, "ENTRIES", entries)
-    monkeypatch.setattr(folds, "ROWS", 3)
-    monkeypatch.setattr(folds, "ROUND", 2)
+    monkeypatch.setattr(sums, "ENTRIES", entries)
+    monkeypatch.setattr(sums, "ROWS", 3)
+    monkeypatch.setattr(sums, "ROUND", 2)
     many = rng.standard_normal((30_000, 3))
     answers = []
     for threads in (1, 2, 5):
@@ -64,7 +64,7 @@ def test_a_budget_too_small_for_one_row_is_refused():
 
 
 def test_no_rows_and_a_function_of_points():
-    empty = folds.fold(RBF()._bind(X[:0], U), ((2, 2),), lambda *_: None)
+    empty = sums.fold(RBF()._bind(X[:0], U), ((2, 2),), lambda *_: None)
     np.testing.assert_array_equal(empty[0], np.zeros((2, 2)))
     kernel = FromFunction(lambda a, b: float(a @ b))
     bound = kernel._bind(kernel.domain.check(X[:40]), kernel.domain.check(U))
@@ -81,10 +81,10 @@ def test_steps_may_overwrite_their_tile_but_not_the_data():
         T *= 0
         return T.sum(1)
 
-    folds.spread(kernel._bind(K), np.empty(30), step)
+    sums.spread(kernel._bind(K), np.empty(30), step)
     np.testing.assert_array_equal(K, before)
 
 
 def test_spread_writes_every_row():
-    out = folds.spread(RBF()._bind(X, U), np.empty((len(X), 2)), lambda rows, T: T[:, :2])
+    out = sums.spread(RBF()._bind(X, U), np.empty((len(X), 2)), lambda rows, T: T[:, :2])
     np.testing.assert_allclose(out, RBF()(X, U)[:, :2], rtol=1e-12)

@@ -7,7 +7,7 @@ import pytest
 
 import mercer
 from mercer import RBF
-from mercer.engines.many import inverses, joint, joint_rows, shuffled, shuffled_factors
+from mercer.operators import inverses, joint, joint_rows, shuffled, shuffled_factors
 
 RNG = np.random.default_rng(0)
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines import folds
+from mercer.operators import sums
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (7, 3), (50, 129), (300, 1200)])
 def test_sums_are_those_of_a_loop_with_any_number_of_threads(m, n, dtype, monkeypatch):
-    monkeypatch.setattr(folds, "PANEL", 100)
-    monkeypatch.setattr(folds, "LIGHT", 0)
+    monkeypatch.setattr(sums, "PANEL", 100)
+    monkeypatch.setattr(sums, "LIGHT", 0)
     rng = np.random.default_rng(m)
     K = rng.standard_normal((m, n)).astype(dtype)
     K.setflags(write=False)
@@ -25,14 +25,14 @@ def test_sums_are_those_of_a_loop_with_any_number_of_threads(m, n, dtype, monkey
     answers = []
     for threads in (1, 2, 3):
         with mercer.config(threads=threads):
-            answers.append(folds.group_sums(K, rows, factors, groups, np.ones((5, n))))
+            answers.append(sums.group_sums(K, rows, factors, groups, np.ones((5, n))))
     np.testing.assert_allclose(answers[0], expected, atol=1e-10)
     assert all((a == answers[0]).all() for a in answers)
 
 
 def test_no_rows_add_nothing():
     none = np.zeros(0, dtype=int)
-    out = folds.group_sums(np.ones((2, 3)), none, np.zeros(0), none, np.ones((2, 3)))
+    out = sums.group_sums(np.ones((2, 3)), none, np.zeros(0), none, np.ones((2, 3)))
     assert (out == 1).all()
 
 
@@ -43,14 +43,14 @@ def test_short_rows_are_added_to_their_sums():
     expected = np.ones((6, 3))
     for row, g, f in zip(F, groups, factors, strict=True):
         expected[g] += f * row
-    out = folds.member_sums(F, groups, factors, np.ones((6, 3)))
+    out = sums.member_sums(F, groups, factors, np.ones((6, 3)))
     np.testing.assert_allclose(out, expected, atol=1e-13)
 
 
 @pytest.mark.parametrize(("n", "k", "d"), [(1, 1, 1), (70, 3, 2), (600, 7, 5), (9000, 20, 3)])
 def test_the_nearest_centres_are_those_of_a_loop_in_every_form(n, k, d, monkeypatch):
-    monkeypatch.setattr(folds, "LIGHT", 0)
-    monkeypatch.setattr(folds, "NEAR", 1000)
+    monkeypatch.setattr(sums, "LIGHT", 0)
+    monkeypatch.setattr(sums, "NEAR", 1000)
     rng = np.random.default_rng(n)
     F, C = rng.standard_normal((n, d)), rng.standard_normal((k, d))
     labels = rng.integers(0, k, n)
@@ -65,14 +65,14 @@ def test_the_nearest_centres_are_those_of_a_loop_in_every_form(n, k, d, monkeypa
         runs = []
         for threads in (1, 2):
             with mercer.config(threads=threads):
-                runs.append(folds.judge_points(form, squares, lengths, labels, 1e-14))
+                runs.append(sums.judge_points(form, squares, lengths, labels, 1e-14))
         assert all((a == b).all() for a, b in zip(*runs, strict=True))
         nearest, own, least, doubt, wrong = runs[0]
         assert (nearest == D.argmin(1)).all() and (wrong == (labels != nearest)).all()
         np.testing.assert_allclose(own, D[np.arange(n), labels], atol=1e-12)
         np.testing.assert_allclose(least, D.min(1), atol=1e-12)
         assert (doubt > 0).all() and (doubt < 1e-12 * (1 + D[np.isfinite(D)].max())).all()
-        alone = folds.judge_points(form, squares, lengths, None, 1e-14)
+        alone = sums.judge_points(form, squares, lengths, None, 1e-14)
         assert (alone[0] == nearest).all() and (alone[1] == least).all() and not alone[4].any()
 
 
@@ -81,7 +81,7 @@ def test_of_centres_equally_near_up_to_rounding_the_first():
     length, label = np.ones(1), np.array([2])
 
     def judged(rounding, sizes=None):
-        answers = folds.judge_points(inner, squares, length, label, rounding, sizes)
+        answers = sums.judge_points(inner, squares, length, label, rounding, sizes)
         return int(answers[0][0]), bool(answers[4][0])
 
     assert judged(1e-14) == (1, True)

@@ -7,12 +7,12 @@ import pytest
 from scipy.special import logsumexp
 
 import mercer
-from mercer.engines.profiles import log_sums, nearest_squares
 from mercer.errors import MemoryBudgetExceeded
 from mercer.models.density.bandwidth import SMOOTHINGS, smoothing
+from mercer.operators import log_sums, nearest_squares
 
 pytest.importorskip("torch")
-from mercer.engines.device import sums
+from mercer.operators import device as sums
 
 POINTS = {d: np.random.default_rng(d).standard_normal((50, d)) for d in (1, 3, 6)}
 

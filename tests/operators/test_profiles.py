@@ -7,10 +7,9 @@ import pytest
 from scipy.special import logsumexp
 
 import mercer
-from mercer.engines import profiles
-from mercer.engines.profiles import log_sums, nearest_squares, rim
 from mercer.errors import MemoryBudgetExceeded
 from mercer.models.density.bandwidth import SMOOTHINGS, smoothing
+from mercer.operators import log_sums, nearest_squares, profiles, rim
 
 KERNELS = [smoothing(name) for name in SMOOTHINGS]
 RNG = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 log Σⱼ wⱼ φ(‖q − xⱼ‖²/h²) for every query q. Each query has a sum of its own, so neither blocks nor
 threads change its bits but for the last. Sums of exponentials that come out as good as zero are
 taken again relative to the nearest point: a streaming log-sum-exp that pays only where it must.
-The torch engine has its own form of all of it, `mercer.engines.device.sums`.
+The torch engine has its own form of all of it, `mercer.operators.device`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import tiles
-from mercer.engines.budget import require_memory
+from mercer.engines import cuts, run_tiles
+from mercer.memory import require_memory
 from mercer.settings import get_config
 
 __all__ = ["log_sums", "nearest_squares", "rim"]
@@ -90,7 +90,7 @@ class _Pass:
             block = np.ascontiguousarray(self._padded(Q).T)
             work(rows, block, rows.start if self.leave else self.n)
 
-        tiles._run(self.bound, tiles._cuts(self.m, size), task, threads, self.what)
+        run_tiles(self.bound, cuts(self.m, size), task, threads, self.what)
 
     def panels(self, block: np.ndarray, first: int, count: int, step: Any) -> np.ndarray:
         """Return `count` sums over panels of what ``step(block, panel, first, s, *sums)`` adds."""
@@ -153,7 +153,7 @@ def log_sums(
     edge = rim(radius)
     shrink = 1.0 / max(edge, TINY)
     if get_config().engine == "torch":
-        from mercer.engines.device import log_sums_on_device
+        from mercer.operators.device import log_sums_on_device
 
         unit = UNITS[code] / radius if decays else None
         how: dict[str, Any] = {"slopes": slopes, "frame": frame}
@@ -200,7 +200,7 @@ def nearest_squares(X: np.ndarray) -> np.ndarray:
         Points.
     """
     if get_config().engine == "torch":
-        from mercer.engines.device import least_squares_apart
+        from mercer.operators.device import least_squares_apart
 
         return least_squares_apart(X)
     job = _Pass(None, X, 1.0, "nearest")

@@ -1,18 +1,27 @@
-"""Sums of groups of rows in one read of those rows, and which of their means is nearest."""
+"""What is summed over the tiles of K: quadratic forms, bands of rows, groups, nearest columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from mercer.engines import tiles
-from mercer.engines.budget import require_memory
-from mercer.engines.threads import Progress, single_threaded_blas
+from mercer.engines import (
+    IN_FLIGHT,
+    LANES as TILE_LANES,
+    cuts,
+    make_tile,
+    mirrored,
+    plan_tiles,
+    run_tiles,
+    tile_columns,
+)
+from mercer.memory import require_memory
 from mercer.settings import get_config
+from mercer.threads import Progress, single_threaded_blas
 
 # ---- Quadratic forms and row sums of a symmetric kernel matrix in one pass over half of its
 # tiles.
@@ -36,8 +45,8 @@ def quadratic(
     n, b = V.shape
     bound.verify()
     wide = bound.xp.float64
-    lanes = min(tiles.LANES, max(1, get_config().memory // max(1, 16 * n * 8)))
-    bands, width, threads = tiles._plan(bound, other + (lanes + 1) * n * 8)
+    lanes = min(TILE_LANES, max(1, get_config().memory // max(1, 16 * n * 8)))
+    bands, width, threads = plan_tiles(bound, other + (lanes + 1) * n * 8)
     band_bytes = 3 * width * b * 8
     threads = int(max(1, min(threads, (get_config().memory - other) // max(1, 2 * band_bytes))))
     lanes = min(lanes, len(bands)) or 1
@@ -56,11 +65,11 @@ def quadratic(
         band = bands[index]
         own = columns(V, band)
         P = bound.zeros((band.stop - band.start, b), wide=True)
-        for cols in tiles._columns(bound, band, width):
-            T = tiles.make_tile(bound, band, cols)
+        for cols in tile_columns(bound, band, width):
+            T = make_tile(bound, band, cols)
             T = T.astype(wide, copy=False) if bound.xp is np else T.to(wide)
             # The upper half of the diagonal tile counts: K = Kᵀ to the bit, as in `gram`.
-            T = tiles._mirror(T, bound.xp) if cols == band else T
+            T = mirrored(T, bound.xp) if cols == band else T
             if b:
                 P += T @ (own if cols == band else columns(V, cols))
                 if cols == band:
@@ -82,7 +91,7 @@ def quadratic(
         for index in range(lane, len(bands), lanes):
             work_band(index, sums[lane])
 
-    tiles._run(bound, range(lanes), work_lane, threads, "quadratic forms")
+    run_tiles(bound, range(lanes), work_lane, threads, "quadratic forms")
     q = np.zeros(b)
     for form in forms:
         q += form
@@ -123,12 +132,12 @@ def _bands(bound: Any, arrays: int, other: int, state: int) -> tuple[list[slice]
     )
     rows = max(ROWS, ENTRIES // max(1, m))
     lanes = LANES
-    if (LANES + 1) * state + tiles.IN_FLIGHT * rows * row > allowed:
+    if (LANES + 1) * state + IN_FLIGHT * rows * row > allowed:
         # Half of what is left for bands, half for lanes; bits may depend on the budget.
         lanes = int(min(LANES, max(1, (allowed // 2) // max(1, state) - 1)))
         left = allowed - (lanes + 1) * state
-        rows = int(min(rows, max(1, left // (row * min(lanes, tiles.IN_FLIGHT)))))
-    bands = tiles._cuts(n, rows)
+        rows = int(min(rows, max(1, left // (row * min(lanes, IN_FLIGHT)))))
+    bands = cuts(n, rows)
     lanes = min(lanes, len(bands)) or 1
     threads = get_config().threads
     if (lanes + 1) * state + threads * rows * row > allowed:
@@ -180,13 +189,13 @@ def fold(
 
         def work(lane: int, part: list[slice] = part) -> None:
             for rows in part[lane::lanes]:
-                T = tiles.make_tile(bound, rows, columns)
+                T = make_tile(bound, rows, columns)
                 if T.dtype != np.float64 or not T.flags.c_contiguous or T.base is not None:
                     T = np.array(T, dtype=np.float64, order="C")
                 with np.errstate(over="ignore", invalid="ignore"):  # a sum shows it, to its owner
                     step(sums[lane], rows, T)
 
-        tiles._run(bound, range(lanes), work, threads, what)
+        run_tiles(bound, range(lanes), work, threads, what)
         progress.step()
     total = sums[0]
     for other_lane in sums[1:]:
@@ -224,7 +233,7 @@ def spread(
     return out
 
 
-# ---- segments ----
+# ---- Sums of groups of rows in one read of those rows, and which of their means is nearest ----
 
 
 PANEL = 5000  # columns summed at a time: their sums stay next to the core
@@ -263,7 +272,7 @@ def group_sums(
     ends = np.searchsorted(groups[order], np.arange(len(out) + 1)).astype(np.int64)
     threads, columns = get_config().threads, out.shape[1]
     rounds = -(-columns // (PANEL * threads)) * threads  # as many panels for each thread
-    panels = tiles._cuts(columns, max(64, -(-columns // max(1, rounds))))
+    panels = cuts(columns, max(64, -(-columns // max(1, rounds))))
 
     def work(cols: slice) -> None:
         add_groups(K, rows, factors, ends, out, cols.start, cols.stop)
@@ -371,111 +380,70 @@ def judge_points(
 
     # A product of few rows is too small for BLAS to split.
     with nullcontext() if isinstance(inner, np.ndarray) else single_threaded_blas:
-        _share(work, tiles._cuts(n, step if callable(inner) else 8 * step), n * k)
+        _share(work, cuts(n, step if callable(inner) else 8 * step), n * k)
     return answers
 
 
-# ---- Means of a bound kernel over runs of rows and of columns, in tiles inside the memory
-# budget.
+# ---- The nearest columns of every row, while the tiles of K stream by ----
+# Each band of rows keeps its best columns so far, and tiles come from left to right. A band belongs
+# to one thread, so the bits do not depend on how many there are.
 
 
-TOGETHER = 64  # points of runs whose own means are taken from one tile
+def nearest(
+    bound: Any, k: int, sign: float, c: np.ndarray, skip: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k smallest values sign·Kᵢⱼ + cⱼ of each row, sorted, and their columns.
 
-
-def tile_entries(bound: Any, row_ends: np.ndarray, col_ends: np.ndarray) -> int:
-    """Return how many means are the work of one tile of the kernel itself."""
-    pairs = bound.shape[0] * bound.shape[1] / max(1, (len(row_ends) - 1) * (len(col_ends) - 1))
-    return max(1, int(tiles._wanted(bound) / max(1.0, pairs)))
-
-
-def run_means(
-    bound: Any, rows: slice, cols: slice, row_ends: np.ndarray, col_ends: np.ndarray
-) -> np.ndarray:
-    """Return the means of k over runs × runs, in float64; the mean of no points is zero.
+    Equal values are sorted by column, and where not all of them fit the smaller columns stay.
 
     Parameters
     ----------
     bound : Bound
-        The kernel, bound to all points.
-    rows, cols : slice
-        Which runs.
-    row_ends, col_ends : ndarrays of shape (runs + 1,)
-        Run i of the rows is ``row_ends[i] : row_ends[i + 1]``, and so for the columns.
+        The kernel on rows and columns.
+    k : int
+        How many; at most the number of columns a row may choose from.
+    sign : float
+        −2 for squared distances k(x, x) + k(y, y) − 2k(x, y), less k(x, x).
+    c : ndarray
+        What is added to each column.
+    skip : ndarray of int, optional
+        A column that each row leaves out, −1 for none.
+
+    Returns
+    -------
+    values, columns : ndarrays of shape (n, k)
     """
-    out = np.zeros((rows.stop - rows.start, cols.stop - cols.start))
-    for high, wide in _pieces(bound, rows, cols, row_ends, col_ends):
-        tile = bound.tile(high, wide)
-        down, starts = _runs(row_ends, high)
-        sums = np.add.reduceat(tile, starts, axis=0, dtype=np.float64)
-        across, starts = _runs(col_ends, wide)
-        sums = np.add.reduceat(sums, starts, axis=1)
-        out[np.ix_(down - rows.start, across - cols.start)] += sums
-    return out * _shares(row_ends, rows)[:, None] * _shares(col_ends, cols)
+    from mercer.jit import keep_smallest, sort_kept
 
+    n, m = bound.shape
+    kept = 16 * n * k
+    require_memory(
+        2 * kept, f"{bound.name}: {k} neighbours of {n} points", "Ask about fewer points at a time"
+    )
+    bands, width, threads = plan_tiles(bound, kept)
+    values, where = np.full((n, k), np.inf), np.full((n, k), m, dtype=np.int64)
+    skip = np.full(n, -1) if skip is None else skip
+    c = np.ascontiguousarray(c, dtype=np.float64)
+    if bound.symmetric:
+        bound.verify()
 
-def pull_means(
-    bound: Any, rows: slice, cols: slice, row_ends: np.ndarray, col_ends: np.ndarray, C: np.ndarray
-) -> np.ndarray:
-    """Return Σ Cᵢⱼ ∂Mᵢⱼ/∂θ of the means M of `run_means`."""
-    C = C * _shares(row_ends, rows)[:, None] * _shares(col_ends, cols)
-    total = bound.zeros((len(bound.kernel.theta),), wide=True)
-    for high, wide in _pieces(bound, rows, cols, row_ends, col_ends):
-        i, j = _owners(row_ends, high) - rows.start, _owners(col_ends, wide) - cols.start
-        total += bound.pull_theta(high, wide, bound.asarray(C[np.ix_(i, j)]))
-    return total
+    # Where tiles run one after another anyway, a symmetric pair of them is computed once: by the
+    # time a row's own band comes, all columns to its left have come, in their order.
+    half = bound.symmetric and not bound.threads
 
+    def merge(T: Any, rows: slice, cols: slice) -> None:
+        T = np.ascontiguousarray(T, dtype=np.float64)
+        keep_smallest(T, c[cols], sign, cols.start, skip[rows], values[rows], where[rows])
 
-def own_means(bound: Any, ends: np.ndarray) -> np.ndarray:
-    """Return for each run the mean of k over its points × its points."""
-    parts = [run_means(bound, g, g, ends, ends).diagonal() for g in _groups(bound, ends)]
-    return np.concatenate(parts) if parts else np.zeros(0)
+    def work(band: slice) -> None:
+        for start in range(band.start if half else 0, m, width):
+            cols = slice(start, min(start + width, m))
+            T = make_tile(bound, band, cols)
+            T = T if bound.xp is np else T.detach().cpu().numpy()
+            merge(T, band, cols)
+            if half and cols != band:
+                merge(T.T, cols, band)
+        sort_kept(values[band], where[band])
 
-
-def pull_own(bound: Any, ends: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Return Σᵢ cᵢ ∂Mᵢᵢ/∂θ of the means of `own_means`."""
-    total = bound.zeros((len(bound.kernel.theta),), wide=True)
-    for group in _groups(bound, ends):
-        total += pull_means(bound, group, group, ends, ends, np.diag(c[group]))
-    return total
-
-
-# -------------------------------------------------------------------------------------- parts
-def _pieces(
-    bound: Any, rows: slice, cols: slice, row_ends: np.ndarray, col_ends: np.ndarray
-) -> Iterator[tuple[slice, slice]]:
-    """Yield tiles of points that cover the runs; they may cut through a run."""
-    fits = get_config().memory // (2 * tiles.IN_FLIGHT * bound.itemsize * bound.workspace)
-    entries = int(min(tiles._wanted(bound), max(256, fits)))
-    top, bottom = int(row_ends[rows.start]), int(row_ends[rows.stop])
-    left, right = int(col_ends[cols.start]), int(col_ends[cols.stop])
-    width = min(max(1, right - left), 2 * tiles._edge(entries))
-    height = max(1, entries // width)
-    for i in range(top, bottom, height):
-        for j in range(left, right, width):
-            yield slice(i, min(i + height, bottom)), slice(j, min(j + width, right))
-
-
-def _owners(ends: np.ndarray, part: slice) -> np.ndarray:
-    """Return the run of each point."""
-    return np.searchsorted(ends, np.arange(part.start, part.stop), side="right") - 1
-
-
-def _runs(ends: np.ndarray, part: slice) -> tuple[np.ndarray, np.ndarray]:
-    """Return the runs that have points in a part, and where in it each begins."""
-    return np.unique(_owners(ends, part), return_index=True)
-
-
-def _shares(ends: np.ndarray, runs: slice) -> np.ndarray:
-    sizes = np.diff(ends[runs.start : runs.stop + 1])
-    return np.where(sizes > 0, 1.0 / np.maximum(sizes, 1), 0.0)
-
-
-def _groups(bound: Any, ends: np.ndarray) -> Iterator[slice]:
-    """Yield runs that are looked at together: one tile of small ones costs less than many."""
-    together = TOGETHER if getattr(bound, "tile_entries", None) is None else 1
-    first, runs = 0, len(ends) - 1
-    while first < runs:
-        stop = int(np.searchsorted(ends, ends[first] + together, side="right")) - 1
-        stop = min(max(stop, first + 1), runs)
-        yield slice(first, stop)
-        first = stop
+    run_tiles(bound, bands, work, threads, "neighbours")
+    return values, where
