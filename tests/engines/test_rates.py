@@ -8,7 +8,8 @@ import pytest
 import mercer
 from mercer import RBF, FromFunction, Precomputed, Spectrum
 from mercer.engines import rates
-from mercer.engines.rates import KernelRate, device_of, kernel_rate, machine_rates, memory_budget
+from mercer.engines.rates import KernelRate, device_of, kernel_rate, machine_rates
+from mercer.memory import free_on
 
 
 def test_the_machine_is_measured_once():
@@ -100,4 +101,4 @@ def test_where_data_are():
     with mercer.config(engine="torch", device="cpu"):
         assert device_of(X) == "cpu"
     with mercer.config(memory=12345):
-        assert memory_budget() == memory_budget("cpu") == 12345
+        assert free_on(None) == free_on("cpu") == 12345

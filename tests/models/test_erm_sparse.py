@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import mercer
 from mercer import KernelERM, KernelLogisticRegression, Linear, Spectrum
 from mercer.errors import MemoryBudgetExceeded
+from mercer.estimator import facts
 from mercer.losses import Logistic
-from mercer.models.ridge import primal
 from mercer.models.risk.smooth import smooth_rows
 from mercer.operators import LowRank
 from mercer.solvers import IRLS, SmoothERM
@@ -54,7 +54,7 @@ def test_sparse_features_give_the_answers_of_dense_ones(
     left_out = model.loo()
     rows = smooth_rows(model.kernel_, model.X_fit_, "test")
     assert isinstance(rows, LowRank) and sp.issparse(rows.F)
-    monkeypatch.setattr(primal, "SPARSE", -1.0)
+    monkeypatch.setattr(facts, "SPARSE", -1.0)
     assert not sp.issparse(smooth_rows(model.kernel_, model.X_fit_, "test").F)
     dense = answers(model.fit(X, y, sample_weight=w))
     for a, b in zip(sparse, dense, strict=True):

@@ -20,7 +20,6 @@ from mercer.engines.rates import (
     device_of as device_of,
     kernel_rate as kernel_rate,
     machine_rates as machine_rates,
-    memory_budget as memory_budget,
 )
 from mercer.engines.tiles import (
     CACHED_ENTRIES as CACHED_ENTRIES,

@@ -21,10 +21,7 @@ from mercer.domains import is_torch, namespace
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
 from mercer.engines.device import to_device
-from mercer.memory import free_on
 from mercer.settings import get_config
-
-__all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
 
 PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
 TOGETHER = 40  # bytes for each entry of all of them at a time
@@ -83,11 +80,6 @@ def device_of(X: Any) -> str | None:
 
         return chosen_device()
     return None
-
-
-def memory_budget(device: str | None = None) -> int:
-    """Return the bytes that a fit may take: of a GPU what it has free, else the budget."""
-    return free_on(device if device is not None and device.startswith("cuda") else None)
 
 
 def machine_rates(device: str | None = None) -> Rates:

@@ -12,6 +12,22 @@ from mercer.estimator.blocks import (
     note_columns as note_columns,
     refuse_unread as refuse_unread,
 )
+from mercer.estimator.choice import (
+    ONLY as ONLY,
+    SMALL as SMALL,
+    Ways as Ways,
+    choose as choose,
+    followed as followed,
+    in_time as in_time,
+    settled as settled,
+    told as told,
+    warn_if_coarse as warn_if_coarse,
+)
+from mercer.estimator.facts import (
+    Study as Study,
+    is_sparse as is_sparse,
+    study_of as study_of,
+)
 from mercer.estimator.messages import (
     no_features as no_features,
     refuse_foreign_letters as refuse_foreign_letters,
@@ -22,14 +38,7 @@ from mercer.estimator.options import (
     SolverOptions as SolverOptions,
     asks_centers as asks_centers,
 )
-from mercer.estimator.plan import (
-    Plan as Plan,
-    chosen_early as chosen_early,
-    duration as duration,
-    needs as needs,
-    share as share,
-    tell_plan as tell_plan,
-)
+from mercer.estimator.plan import Plan as Plan, tell_plan as tell_plan
 from mercer.estimator.rows import (
     NumericTargets as NumericTargets,
     coded as coded,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -212,12 +213,6 @@ def duration(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
-def _has_rule(model: Any) -> bool:
-    from mercer.models.plan import rule_of
-
-    return rule_of(type(model)) is not None
-
-
 def plan(self: Any, X: Any, y: Any = None) -> Plan:
     """Return how a fit of these data would be done, and what it would take, without fitting.
 
@@ -236,10 +231,8 @@ def plan(self: Any, X: Any, y: Any = None) -> Plan:
     Plan
         Method, reason, memory, time and error expected, and the alternatives; printed, a table.
     """
-    from mercer.models.plan import plan_of
-
-    return plan_of(self, X, y)
+    return copy(self)._plan(X, y)  # checks leave names and numbers of columns behind
 
 
-#: ``plan`` as a method of estimators; of those that have a rule for it.
-tell_plan = available_if(_has_rule)(plan)
+#: ``plan`` as a method of estimators; of those whose family tells one.
+tell_plan = available_if(lambda model: hasattr(model, "_plan"))(plan)

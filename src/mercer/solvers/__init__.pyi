@@ -12,6 +12,12 @@ from mercer.solvers.base import (
     users_level as users_level,
 )
 from mercer.solvers.box import SMO as SMO, BoxQP as BoxQP, Rows as Rows
+from mercer.solvers.cost import (
+    Cost as Cost,
+    Facts as Facts,
+    gram_seconds as gram_seconds,
+    seconds_of as seconds_of,
+)
 from mercer.solvers.falkon import Centred as Centred, Falkon as Falkon, FalkonNewton as FalkonNewton
 from mercer.solvers.linear import (
     Cholesky as Cholesky,

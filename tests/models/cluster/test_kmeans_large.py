@@ -12,10 +12,10 @@ from sklearn.metrics import adjusted_rand_score
 import mercer
 from mercer import RBF, KernelKMeans, Matern
 from mercer.errors import MemoryBudgetExceeded, NotConverged
+from mercer.estimator import choice
 from mercer.models.cluster import kmeans_fit
 from mercer.models.cluster.lloyd import WINDOW, step_batches
 from mercer.models.cluster.spaces import pivoted_features
-from mercer.models.plan import ways
 from mercer.operators import Dense
 from mercer.testing.certificates.unsupervised import certify_clusters
 
@@ -84,7 +84,7 @@ def test_auto_follows_its_rule(monkeypatch):
 
     K = 8 * 900**2
     assert method(2 * K - 2) == "exact"  # in tiles, which do not take long
-    monkeypatch.setattr(ways, "LIMIT", 0.0)
+    monkeypatch.setattr(choice, "LIMIT", 0.0)
     assert method(2 * K) == "exact"
     assert method(2 * K - 2) == "nystrom"
     assert method(2 * K - 2, "linear") == "exact"  # three features
@@ -197,7 +197,7 @@ def test_one_point_in_every_way():
 
 @pytest.mark.parametrize("memory", ["3MB", "10MB", "18MB"])
 def test_a_small_budget_means_small_batches(memory, monkeypatch):
-    monkeypatch.setattr(ways, "LIMIT", 0.0)
+    monkeypatch.setattr(choice, "LIMIT", 0.0)
     points = np.random.default_rng(0).standard_normal((6000, 5))
     points[::2] += 6.0
     with mercer.config(memory=memory), warnings.catch_warnings():

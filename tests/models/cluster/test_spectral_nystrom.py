@@ -9,9 +9,9 @@ from sklearn.metrics import adjusted_rand_score
 import mercer
 from mercer import RBF, Linear, SpectralClustering
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotAKernel
+from mercer.estimator import choice
 from mercer.models.cluster import affinity
 from mercer.models.cluster.affinity import LowRankAffinity, pick_spectral_method
-from mercer.models.plan import ways
 
 
 def blobs(each=60, seed=0):
@@ -134,13 +134,13 @@ def test_auto(monkeypatch):
         assert pick_spectral_method(mercer.Precomputed(), 60_000, 100) == "exact"
     X, y = blobs()
     monkeypatch.setattr(affinity, "MOST_EXACT", 100)
-    monkeypatch.setattr(ways, "LIMIT", 0.0)
+    monkeypatch.setattr(choice, "LIMIT", 0.0)
     low = SpectralClustering(3, RBF(2.0), random_state=0).fit(X)
     assert low.method_ == "nystrom" and adjusted_rand_score(low.labels_, y) == 1.0
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(ways, "LIMIT", 0.0)
+    monkeypatch.setattr(choice, "LIMIT", 0.0)
     X, y = blobs(each=2000)
     with mercer.config(memory="40MB"):
         tracemalloc.start()

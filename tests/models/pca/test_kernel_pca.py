@@ -12,7 +12,7 @@ from sklearn.decomposition import KernelPCA as Peer
 
 from mercer import RBF, FromFunction, KernelPCA, Linear, Matern, Polynomial, Spectrum, White, config
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
-from mercer.models.plan import ways
+from mercer.estimator import choice
 
 SOLVERS = ["dense", "subspace", "cholesky"]
 
@@ -318,7 +318,7 @@ def test_beyond_the_budget_pivots_are_used_and_their_error_told(monkeypatch):
     X = points(700, 2)
     with config(memory="2MB"):
         tiled = KernelPCA(4, RBF(1.0)).fit(X)
-        monkeypatch.setattr(ways, "LIMIT", 0.0)
+        monkeypatch.setattr(choice, "LIMIT", 0.0)
         model = KernelPCA(4, RBF(1.0)).fit(X)
     assert tiled.eigen_solver_ == "subspace" and tiled.approximation_error_ == 0
     assert model.eigen_solver_ == model.plan_.method == "cholesky"

@@ -10,10 +10,13 @@ import mercer
 from mercer import RBF, KernelRidge, Laplacian, Linear, Matern
 from mercer.engines.rates import KernelRate, Rates
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.estimator import choice as module
+from mercer.estimator.facts import Sketch, Study, facts_of
 from mercer.estimator.plan import Plan
-from mercer.models.plan import costs, plan as module
-from mercer.models.plan.facts import Facts, Sketch, facts_of
-from mercer.models.plan.plan import plan_ridge, plan_smooth
+from mercer.models.ridge import base as ridge_family
+from mercer.models.risk import smooth as smooth_family
+from mercer.solvers.cost import Facts
+from mercer.solvers.linear.cg import cg_steps
 
 GB = 10**9
 FAST = Rates(gemm=1e11, gemm_single=2e11, potrf=8e10, read=2e10, touch=2e9)
@@ -34,6 +37,17 @@ class Known:
 
     def smallest(self, n):
         return self._smallest
+
+
+def plan_ridge(kernel, X, outputs=1, *, rates=None, sketch=None, **options):
+    study = Study(kernel, X, outputs, "KernelRidge", rates=rates, sketch=sketch)
+    return ridge_family.plan_ridge(study, **options)
+
+
+def plan_smooth(kernel, facts, outputs=1, *, rates=None, sketch=None, **options):
+    facts = replace(facts, outputs=outputs)
+    study = Study(kernel, facts, owner="KernelLogisticRegression", rates=rates, sketch=sketch)
+    return smooth_family.plan_smooth(study, **options)
 
 
 def ridge(n, budget=100 * GB, kernel=None, sketch=None, **options):
@@ -205,8 +219,8 @@ def test_nothing_is_measured_for_small_data(monkeypatch):
     def refuse(*arguments):
         raise RuntimeError("measured")
 
-    monkeypatch.setattr("mercer.models.plan.plan.machine_rates", refuse)
-    monkeypatch.setattr("mercer.models.plan.plan.Sketch", refuse)
+    monkeypatch.setattr("mercer.estimator.facts.machine_rates", refuse)
+    monkeypatch.setattr("mercer.estimator.facts.Sketch", refuse)
     X = np.zeros((module.SMALL, 2))
     assert plan_ridge(RBF(), X, quick=True).method == "cholesky"
     for solver in ("cholesky", "cg", "falkon"):
@@ -277,7 +291,7 @@ def test_steps_expected_are_near_those_made(kernel, alpha):
     model = KernelRidge(kernel, alpha=alpha, solver="cg", random_state=0).fit(X, X[:, 0])
     sketch = Sketch(kernel, X)
     sketch.__dict__["rate"] = KernelRate(1e-9)
-    steps = costs.cg_steps(facts_of(kernel, X), sketch, alpha, 1e-6)
+    steps = cg_steps(facts_of(kernel, X), sketch, alpha, 1e-6)
     assert model.n_iter_ / 4 < steps < 4 * model.n_iter_
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import mercer
 from mercer import RBF, FromFunction, Linear, Matern, Polynomial, Precomputed, RowBlocks, Spectrum
-from mercer.models.plan.facts import Facts, Sketch, default_centers, facts_of
+from mercer.estimator.facts import Sketch, default_centers, facts_of
+from mercer.solvers.cost import Facts
 
 rng = np.random.default_rng(0)
 

@@ -20,19 +20,22 @@ from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     Plan,
+    Study,
     beyond_features,
     check_lengths,
     check_weights,
+    followed,
     is_stream,
     refuse_negative,
+    study_of,
     sum_blocks,
+    warn_if_coarse,
 )
 from mercer.kernels import Kernel, Linear
 from mercer.memory import row_blocks
-from mercer.models.cluster.kmeans_fit import Asked, Fitted, fit_clusters
+from mercer.models.cluster.kmeans_fit import Asked, Fitted, fit_clusters, plan_clusters
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.cluster.spaces import ARRAYS, refuse_distances
-from mercer.models.plan import Study, followed, plan_clusters, warn_if_coarse
 from mercer.rkhs import Function
 from mercer.solvers import Solution
 
@@ -212,7 +215,6 @@ def distances(inner: np.ndarray, squares: np.ndarray, lengths: np.ndarray) -> np
 # ---- kmeans ----
 
 
-METHODS = ("auto", "exact", "nystrom", "minibatch")
 STARTS = ("k-means++", "random")
 
 
@@ -404,13 +406,17 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             asked = self._asked(kernel, X, sample_weight)
             auto = self.method == "auto"
             study = Study(asked.kernel, X, owner=asked.owner)
-            self.plan_ = followed(partial(plan_clusters, asked=asked), self, study, auto)
+            self.plan_ = followed(partial(plan_clusters, self, asked=asked), study, auto)
             method = self.plan_.method
             self._store(asked, method, fit_clusters(asked, method, chosen=auto))
             self.plan_ = self.plan_.found(self.approximation_error_)
             warn_if_coarse(self, self.approximation_error_ or 0.0, "the squared lengths")
         self.solution_.unwrap()
         return self
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        study = study_of(self, X, y, targets=False, random_state=self.random_state)
+        return plan_clusters(self, study)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Find the clusters and return the distances of the training points to all centres.

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
+from mercer.errors import InvalidInput
+from mercer.estimator import Plan, Study, in_time
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
 from mercer.models.cluster.lloyd import (
@@ -27,14 +29,15 @@ from mercer.models.cluster.lloyd import (
 from mercer.models.cluster.spaces import ARRAYS, FeatureSpace, GramSpace, pivoted_features
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
+from mercer.solvers import Cost
 
-__all__ = ["Asked", "Fitted", "fit_clusters", "pick_method"]
-
+METHODS = ("auto", "exact", "nystrom", "minibatch")
 MOST_EXACT = 50_000  # points up to which `auto` computes all kernel values
 BATCH_BYTES = 16  # for each pair of points of a batch and the window: a matrix, and tiles of it
 SMALLEST = 64  # points of a batch worth the name
 MIDDLE = 1000  # rows that an origin is the median of
 BETTER = 1e-9  # part by which a later start must be better than an earlier one
+SWEEPS, BATCHES = 15, 60  # of Lloyd's algorithm, and of batches, as a rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +143,64 @@ def pick_method(asked: Asked) -> str:
     if pivot_bytes(asked) <= memory:
         return "nystrom"
     return "minibatch" if batch_that_fits(asked) >= min(asked.batch_size, SMALLEST) else "exact"
+
+
+def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
+    """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches.
+
+    Parameters
+    ----------
+    model : KernelKMeans
+        The model.
+    study : Study
+        Its data.
+    asked : optional
+        Its parameters, where they were checked.
+    """
+    facts = study.facts
+    if not isinstance(model.method, str) or model.method not in METHODS:
+        legal = ", ".join(map(repr, METHODS))
+        raise InvalidInput(f"{study.owner}: method={model.method!r}; give one of {legal}.")
+    asked = model._asked(study.kernel, study.X, None) if asked is None else asked
+    n, k, D, rank = facts.n, asked.k, asked.feature_columns(), asked.rank
+    starts = asked.n_init if asked.drawn else 1
+    compared, base = 8 * ARRAYS * n * k, facts.vectors + 16 * n * k
+    sweeps = SWEEPS * starts
+    plans = {}
+    if D is not None:
+        time = study.seconds(4.0 * n * D * k * sweeps, reads=64.0 * n * D)
+        cost = Cost(compared + 8 * n * D, time, base + 8 * n * D)
+    else:
+        kept = facts.given or 8 * n * n <= facts.budget // 2
+        own = 8 * n * n if kept and not facts.given else 0
+        once = 0.0 if facts.given else 0.5 * n * n * (1 if kept else sweeps)
+        reads = 8.0 * n * n * sweeps if kept else 0.0
+        time = study.seconds(entries=once, reads=reads)
+        cost = Cost(own + compared, time, facts.tiles + base)
+    plans["exact"] = study.plan("exact", cost)
+    pivots = 0.0 if facts.given else 1.0 * n * rank
+    time = study.seconds(2.0 * n * rank**2, 4.0 * n * k * rank * sweeps, entries=pivots)
+    cost = Cost(max(pivot_bytes(asked), compared), time, compared + base)
+    plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
+    batch = min(asked.batch_size, n)
+    if model.method == "auto":
+        batch = min(batch, max(1, batch_that_fits(asked)))
+    pairs = float(batch + WINDOW) ** 2
+    limit = min(BATCHES, asked.max_iter or BATCHES) * starts
+    time = study.seconds(entries=0.0 if facts.given else pairs * limit + n * k * WINDOW)
+    cost = Cost(max(BATCH_BYTES * pairs, compared), time, 2 * pairs + compared + base)
+    plans["minibatch"] = study.plan("minibatch", cost, None)
+    if model.method != "auto":
+        return study.take(plans, model.method, f"You chose method={model.method!r}.")
+    word = pick_method(asked)
+    why = {
+        "exact": "All kernel values, or few features, fit half the budget.",
+        "nystrom": f"All kernel values are too many; {rank} pivots stand for them.",
+        "minibatch": "All kernel values are too many, and their pivots do not fit.",
+    }[word]
+    if word != "exact" and in_time(plans["exact"]):
+        word, why = "exact", "It takes all kernel values, and makes them in tiles if they are many."
+    return study.take(plans, word, why)
 
 
 def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:

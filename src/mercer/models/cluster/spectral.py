@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,15 @@ from mercer import state
 from mercer.checks import random_source
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
-from mercer.estimator import KernelEstimator, Plan, check_weights
+from mercer.estimator import (
+    KernelEstimator,
+    Plan,
+    Study,
+    check_weights,
+    followed,
+    in_time,
+    study_of,
+)
 from mercer.kernels import require_psd
 from mercer.models.cluster.affinity import (
     METHODS,
@@ -24,14 +33,17 @@ from mercer.models.cluster.affinity import (
     copies_of,
     default_rank,
     leading_pairs,
+    pick_spectral_method,
+    spectral_bytes,
 )
-from mercer.models.plan import Study, followed, plan_spectral
+from mercer.solvers import Cost
 
 # ---- From the rows of an embedding to clusters: k-means, or the pivots of a QR factorisation ----
 
 
 WAYS = ("kmeans", "cluster_qr")
 SAME = 1e-6  # relative spread of a column up to which it is constant
+PRODUCTS = 15  # block products of a subspace iteration, as a rule
 
 
 def assign(
@@ -129,6 +141,39 @@ def _has_positions(model: Any) -> bool:
     matrix = isinstance(model.kernel_.domain, GramRows)
     all_points = not matrix or np.shape(model.X_fit_) == model.labels_.shape
     return all_points and len(model.embedding_centers_) > 0
+
+
+def plan_spectral(model: Any, study: Study) -> Plan:
+    """Return the plan of `SpectralClustering`: all affinities, kept or in tiles, or pivots."""
+    model._check_parameters()
+    facts = study.facts
+    n, k = facts.n, int(model.n_clusters)
+    width = int(model.n_components or k) + 10
+    rank = min(n, default_rank(k) if model.rank is None else int(model.rank))
+    search, more = 80 * n * width, 48 * n * width + facts.vectors
+    kept = facts.given or 8 * n * n <= facts.budget // 2
+    own = 8 * n * n if kept and not facts.given else 0
+    entries = 0.0 if facts.given else 0.5 * n * n * (1 if kept else 2 * PRODUCTS)
+    time = study.seconds(2.0 * n * n * width * 2 * PRODUCTS, entries=entries)
+    plans = {"exact": study.plan("exact", Cost(own + search, time, facts.tiles + more))}
+    if study.kernel.psd:
+        flops = (2.0 * n * rank**2, 4.0 * n * rank * width * 2 * PRODUCTS)
+        time = study.seconds(*flops, entries=1.0 * n * rank)
+        cost = Cost(max(spectral_bytes(n, rank), search), time, search + more)
+        plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
+    how = "The affinities are kept." if kept else "Affinities are made in tiles each time."
+    if model.method != "auto":
+        method, why = model.method, f"You chose method={model.method!r}."
+        if method not in plans:
+            require_psd(study.kernel, f"{study.owner}: method={method!r}")
+    else:
+        method = pick_spectral_method(study.kernel, n, rank)
+        why = f"All affinities count. {how}"
+        if method == "nystrom" and in_time(plans["exact"]):
+            method = "exact"
+        elif method == "nystrom":
+            why = f"All affinities are too many; {rank} pivots stand for them."
+    return study.take(plans, method, why)
 
 
 class SpectralClustering(ClusterMixin, KernelEstimator):
@@ -350,11 +395,15 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             self._warn(alone, solution.extra.get("gap"))
         return self
 
+    def _plan(self, X: Any, y: Any) -> Plan:
+        study = study_of(self, X, y, targets=False, random_state=self.random_state)
+        return plan_spectral(self, study)
+
     def _affinity(self, X: Any, weights: np.ndarray, rng: Any) -> Any:
         """Return the normalised affinity by the method that is asked for, or fits."""
         rank = default_rank(int(self.n_clusters)) if self.rank is None else int(self.rank)
         study = Study(self.kernel_, X, owner="SpectralClustering")
-        self.plan_ = followed(plan_spectral, self, study, self.method == "auto")
+        self.plan_ = followed(partial(plan_spectral, self), study, self.method == "auto")
         self.method_, self.approximation_error_ = self.plan_.method, 0.0
         if self.method_ == "exact":
             return NormalisedAffinity(self.kernel_, X, weights, "SpectralClustering")

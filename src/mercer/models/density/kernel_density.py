@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import TakesKernel, check_weights, follows_data, tell_plan
+from mercer.estimator import (
+    ONLY,
+    Plan,
+    TakesKernel,
+    check_weights,
+    follows_data,
+    study_of,
+    tell_plan,
+)
+from mercer.kernels import RBF
 from mercer.memory import require_memory
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
@@ -27,7 +37,7 @@ from mercer.models.density.grid import Grid, on_grid
 from mercer.models.density.leave_one_out import best_factor, left_out
 from mercer.models.gp import as_rng
 from mercer.operators import log_sums
-from mercer.solvers import Solution, check_index
+from mercer.solvers import Cost, Solution, check_index
 
 # ---- Rows that a density keeps: read from the user, and looked at again when read from a file ----
 
@@ -78,6 +88,25 @@ FINITE_ROWS: state.Rule = (
     lambda model: np.isfinite(model.X_fit_).all(),
 )
 BANDWIDTH: state.Rule = (state.MISFIT, _has_bandwidth)
+
+
+SCALES = 40  # bandwidths that a search looks at, as a rule
+
+
+def plan_density(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan of `KernelDensity`: points are kept, a bandwidth is searched if asked for."""
+    # the gaussian tells the cost of any smoothing kernel
+    study = study_of(model, X, y, kernel=RBF(1.0), targets=False)
+    facts = study.facts
+    searched = isinstance(model.bandwidth, str) and model.bandwidth == "loo"
+    entries = SCALES * 0.5 * facts.n**2 if searched else 0.0
+    more = facts.vectors + 16 * facts.n * facts.columns + (2**18 if searched else 0)
+    time = study.seconds(entries=entries, reads=100.0 * facts.n)
+    plan = study.plan("direct", Cost(8 * facts.n * facts.columns, time, more))
+    how = "Points are kept; a density takes a kernel value for each."
+    if searched:
+        how = "A bandwidth is searched with all pairs of points."
+    return replace(plan, why=f"{ONLY} {how}")
 
 
 class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
@@ -166,6 +195,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     n_features_in_: int
 
     plan = tell_plan
+    _plan = plan_density
 
     def __init__(self, bandwidth: Any = "scott", kernel: Any = "gaussian"):
         self.bandwidth = bandwidth

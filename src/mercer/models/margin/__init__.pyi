@@ -17,7 +17,11 @@ from mercer.models.margin.left_out import (
     rows_to_doubt as rows_to_doubt,
     span_moves as span_moves,
 )
-from mercer.models.margin.machines import is_margin as is_margin
+from mercer.models.margin.machines import (
+    is_margin as is_margin,
+    plan_box as plan_box,
+    plan_machine as plan_machine,
+)
 from mercer.models.margin.nusvc import NuSVC as NuSVC
 from mercer.models.margin.one_class import OneClassSVM as OneClassSVM
 from mercer.models.margin.path import ALIKE as ALIKE, FoldWalk as FoldWalk, grown as grown

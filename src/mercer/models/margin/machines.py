@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -11,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import state
 from mercer.engines import pick
 from mercer.errors import ModelFileError
-from mercer.estimator import is_plain_linear, linear_weights
+from mercer.estimator import ONLY, Plan, Study, is_plain_linear, linear_weights, study_of
 from mercer.memory import row_blocks
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.rkhs import Function
+from mercer.solvers.box import rows_kept, smo_cost
 
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
@@ -165,3 +167,23 @@ RULES: tuple[state.Rule, ...] = (
     (NO_TARGETS, _has_targets),
     ("a {} keeps positions of training points out of range", _keeps_points),
 )
+
+
+# ---- plans ----
+
+
+def plan_machine(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan of a machine; of a tube with two multipliers a point."""
+    return plan_box(study_of(model, X, y), 4 if hasattr(model, "epsilon") else 1)
+
+
+def plan_box(study: Study, multipliers: int = 1) -> Plan:
+    """Return the plan of a box problem: rows of the matrix, kept as far as they fit."""
+    facts, rows = study.facts, rows_kept(study.facts)
+    how = "All rows of the matrix are kept."
+    if rows < facts.n:
+        how = f"{rows} of {facts.n} rows of the matrix are kept; others are computed again."
+    pairs = facts.outputs * (facts.outputs - 1) // 2
+    many = f" {pairs} pairs of classes share them." if pairs > 1 else ""
+    cost = smo_cost(facts, study.rates, study.sketch, multipliers=multipliers)
+    return replace(study.plan("smo", cost), why=f"{ONLY} {how}{many}")

@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import Clock
 from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
-from mercer.models.margin.machines import MACHINE, RULES, function_of, values, weights_of_columns
+from mercer.models.margin.machines import (
+    MACHINE,
+    RULES,
+    function_of,
+    plan_machine,
+    values,
+    weights_of_columns,
+)
 from mercer.models.margin.problems import (
     Machine,
     check_share,
@@ -102,6 +109,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
     _values = values
+    _plan = plan_machine
 
     def __init__(
         self,

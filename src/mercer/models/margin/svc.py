@@ -21,6 +21,7 @@ from mercer.models.margin.machines import (
     function_of,
     has_pairs,
     n_problems,
+    plan_machine,
     values,
     weights_of_columns,
 )
@@ -100,6 +101,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
     _values = values
+    _plan = plan_machine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.

@@ -18,6 +18,7 @@ from mercer.models.margin.machines import (
     RULES,
     TARGETS,
     function_of,
+    plan_machine,
     values,
     weights_of_columns,
 )
@@ -51,6 +52,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
     _values = values
+    _plan = plan_machine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regression.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,10 +18,15 @@ from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     Plan,
+    Study,
     check_lengths,
     check_weights,
+    followed,
     follows_data,
+    in_time,
     refuse_foreign_letters,
+    study_of,
+    warn_if_coarse,
 )
 from mercer.kernels import Kernel
 from mercer.models.pca.components import Components, Wanted
@@ -34,11 +40,11 @@ from mercer.models.pca.dual import (
 )
 from mercer.models.pca.incremental import Stream
 from mercer.models.pca.preimage import check_preimage
-from mercer.models.pca.primal import by_features, features_fit, n_features
+from mercer.models.pca.primal import THIN, by_features, features_fit, n_features
 from mercer.models.pca.projections import Projections, has_points
-from mercer.models.plan import Study, followed, plan_components, warn_if_coarse
 from mercer.settings import get_config
-from mercer.solvers import Solution, SubspaceIteration
+from mercer.solvers import Cost, Solution, SubspaceIteration
+from mercer.solvers.linear import EIGH
 
 # ---- The parameters of principal components: what is legal, and how many components are asked
 # for.
@@ -104,6 +110,8 @@ def check_parameters(model: Any, kernel: Kernel) -> Wanted:
 SMALL = 500  # points up to which all eigenvalues cost less than blocks of products
 OPEN = 2000  # the same where a share of the variance is asked for
 WIDE = 2  # so many times more features than points, or columns, are worth centring one by one
+PRODUCTS = 15  # block products of a subspace iteration, as a rule
+PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK take as long as
 
 
 def decompose(
@@ -156,6 +164,54 @@ def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
         matrices = 2 if some else 5
         return "dense" if 8 * matrices * n * n <= room() else "cholesky"
     return "subspace" if 9 * n * n <= room() else "cholesky"
+
+
+def plan_components(model: Any, study: Study) -> Plan:
+    """Return the plan of `KernelPCA`: features, LAPACK, block products or pivots."""
+    facts, kernel, X = study.facts, study.kernel, study.X
+    want = check_parameters(model, kernel)
+    n = facts.n
+    k = n if want.count is None else min(want.count, n)
+    rank = pivots_allowed(n, None, want) if model.rank is None else min(model.rank, n)
+    few = want.count is not None and k < n / 2
+    base = facts.vectors + 8 * n * 4 * min(k, n)
+    plans = {}
+    D = n_features(kernel, X)
+    if D is not None:
+        side = min(n, D)
+        tall = n >= THIN * D or sp.issparse(X)
+        needed = 8 * (5 * side * side + (0 if tall else 2 * n * D))
+        more = 8 * (2 * D * side if tall else 2 * n * D) + base
+        time = study.seconds(4.0 * n * D * side, EIGH * side**3, reads=64.0 * n * D)
+        plans["features"] = study.plan("features", Cost(needed, time, more))
+    time = study.seconds((PARTIAL if few else EIGH) * n**3, entries=0.5 * n * n)
+    cost = Cost(8 * (2 if few else 5) * n * n, time, facts.tiles + base)
+    plans["dense"] = study.plan("dense", cost)
+    if want.count is not None or want.share is not None:
+        width = (k if want.count is not None else 16) + 10
+        kept = 9 * n * n <= facts.budget
+        once = 0.5 * n * n * (1 if kept else PRODUCTS)
+        time = study.seconds(2.0 * n * n * width * PRODUCTS, entries=once)
+        more = 8 * n * 16 * width + facts.tiles + base
+        space = 8 * n * (2 * min(n, 3 * width) + 4 * width)  # what the iteration asks for
+        cost = Cost(max(8 * n * n if kept else 0, space), time, more)
+        plans["subspace"] = study.plan("subspace", cost)
+    time = study.seconds(4.0 * n * rank**2, EIGH * rank**3, entries=1.0 * n * rank)
+    cost = Cost(8 * 3 * n * rank, time, 32 * rank * rank + base)
+    plans["cholesky"] = study.plan("cholesky", cost, study.left(rank), rank)
+    word = pick_solver(model, kernel, X, want)
+    if PEERS.get(model.eigen_solver, model.eigen_solver) != "auto":
+        return study.take(plans, word, f"You chose eigen_solver={model.eigen_solver!r}.")
+    why = {
+        "features": "The kernel has few finite features.",
+        "dense": f"{n} points are few, or many components are wanted.",
+        "subspace": f"{k} components of {n} points are few, and the matrix fits.",
+        "cholesky": f"The matrix does not fit; {rank} pivots stand for it.",
+    }[word]
+    # How many components a share of the variance takes is not known, nor their memory.
+    if word == "cholesky" and want.count is not None and in_time(plans.get("subspace")):
+        word, why = "subspace", "It is exact, and makes the matrix, which does not fit, in tiles."
+    return study.take(plans, word, why)
 
 
 # ---- kernel pca ----
@@ -382,7 +438,8 @@ class KernelPCA(Projections, KernelEstimator):
             if positions is not None and weights is not None:
                 X, weights = kernel.domain.subset(X, positions), weights[positions]
             auto = self.eigen_solver == "auto"
-            self.plan_ = followed(plan_components, self, Study(kernel, X, owner="KernelPCA"), auto)
+            study = Study(kernel, X, owner="KernelPCA")
+            self.plan_ = followed(partial(plan_components, self), study, auto)
             found = decompose(self, kernel, X, weights, want, self.plan_.method)
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
@@ -395,6 +452,10 @@ class KernelPCA(Projections, KernelEstimator):
             if self.solution_.extra.get("pivots") == self.plan_.n_centers:  # fewer leave rounding
                 warn_if_coarse(self, self.approximation_error_, "the variance")
         return self
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        study = study_of(self, X, y, targets=False, random_state=self.random_state)
+        return plan_components(self, study)
 
     @follows_data
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:

@@ -1,14 +1,13 @@
 from mercer.models.ridge.base import Ridge as Ridge
-from mercer.models.ridge.cg import (
-    RidgeGram as RidgeGram,
-    beside_gram as beside_gram,
-    storage_for as storage_for,
-)
+from mercer.models.ridge.cg import RidgeGram as RidgeGram
 from mercer.models.ridge.classifier import KernelRidgeClassifier as KernelRidgeClassifier
 from mercer.models.ridge.exact import LeastSquares as LeastSquares
-from mercer.models.ridge.falkon import centred_rows as centred_rows, in_own_units as in_own_units
+from mercer.models.ridge.falkon import (
+    centred_rows as centred_rows,
+    given_centers as given_centers,
+    in_own_units as in_own_units,
+)
 from mercer.models.ridge.left_out import as_groups as as_groups
-from mercer.models.ridge.primal import PROBED as PROBED, SPARSE as SPARSE, is_sparse as is_sparse
 from mercer.models.ridge.regressor import KernelRidge as KernelRidge
 from mercer.models.ridge.spectrum import DualSpectrum as DualSpectrum
 from mercer.models.ridge.structured import StructuredKernelRidge as StructuredKernelRidge

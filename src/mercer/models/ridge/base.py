@@ -14,11 +14,15 @@ from mercer.domains import GramRows, RowBlocks, to_host
 from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import (
+    SMALL,
     KernelEstimator,
     Plan,
     Sample,
     SolverOptions,
+    Study,
+    Ways,
     check_same_points,
+    choose,
     feature_weights,
     in_double,
     in_rows,
@@ -28,17 +32,48 @@ from mercer.estimator import (
     require_rows,
     resolved,
     row_precision,
+    settled,
     stream_of,
+    study_of,
+    told,
     values_of,
 )
 from mercer.kernels import Kernel
-from mercer.models.plan import SMALL, differ, plan_ridge, settled
 from mercer.models.ridge.cg import fit_by_cg
-from mercer.models.ridge.exact import LeastSquares
-from mercer.models.ridge.falkon import fit_on_centers
+from mercer.models.ridge.exact import LeastSquares, eigen_cost
+from mercer.models.ridge.falkon import fit_on_centers, given_centers
 from mercer.models.ridge.left_out import as_groups
 from mercer.models.ridge.spectrum import RidgeFit
 from mercer.solvers import Solution
+from mercer.solvers.falkon import falkon_cost
+from mercer.solvers.linear import cg_cost, cholesky_cost, primal_cost
+
+
+def differ(alpha: Any) -> bool:
+    """Whether a penalty is sought by leaving one out, or differs between outputs."""
+    return isinstance(alpha, str) or (
+        not isinstance(alpha, float) and len(set(np.ravel(alpha))) > 1
+    )
+
+
+def plan_ridge(
+    study: Study, alpha: Any = 1.0, tol: float = 1e-6, offset: bool = True, **wanted: Any
+) -> Plan:
+    """Return how a ridge regression would be fitted; `Plan.require` refuses.
+
+    Methods: "primal" (normal equations of D < n explicit features), "cholesky" (K factorised),
+    "eigen" (K decomposed, for alpha="loo" and penalties that differ), "cg" (exact up to tol),
+    "falkon" (m centres). The first three are what solver="cholesky" stands for. Where "primal" can
+    be done solver="cg" is that too. What is `wanted` goes to `choose`.
+    """
+    D = study.facts.features
+    if differ(alpha):
+        return choose(study, {"eigen": eigen_cost}, "eigen", **wanted)
+    if D is not None and D < study.facts.n:
+        return choose(study, {"primal": primal_cost, "falkon": falkon_cost}, "primal", **wanted)
+    steps = partial(cg_cost, alpha=float(np.ravel(alpha)[0]), tol=tol, offset=offset)
+    ways: Ways = {"cholesky": cholesky_cost, "cg": steps, "falkon": falkon_cost}
+    return choose(study, ways, "cholesky", **wanted)
 
 
 def _counts_rows(model: Any) -> bool:
@@ -187,19 +222,17 @@ class Ridge(KernelEstimator):
                 f"{options.owner}: alpha={self.alpha!r} with {how}; give one number, or rows in "
                 "memory and solver='cholesky'."
             )
-        plan = plan_ridge(
-            data.kernel,
-            data.X,
-            data.outputs,
-            solver=options.wanted,
-            alpha=alpha,
-            n_centers=options.n_centers,
-            tol=options.tol,
-            offset=bool(self.fit_intercept),
-            owner=options.owner,
-            quick=True,
-        )
-        return settled(plan, options)
+        study, offset = Study(data.kernel, data.X, data.outputs, options.owner), self.fit_intercept
+        wanted = {"solver": options.wanted, "n_centers": options.n_centers, "quick": True}
+        return settled(plan_ridge(study, alpha, options.tol, bool(offset), **wanted), options)
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        study = study_of(self, X, y, blocks=True)
+        options = SolverOptions.of(self)
+        alpha = self._check_alpha(study.facts.outputs)
+        wanted = {"solver": options.wanted, **given_centers(self, options, study)}
+        offset = bool(self.fit_intercept)
+        return told(plan_ridge(study, alpha, options.tol, offset, **wanted), options)
 
     def _solved(self, data: Sample, alpha: Any, options: SolverOptions, plan: Plan) -> RidgeFit:
         """Solve in the way of the plan."""

@@ -13,7 +13,7 @@ from mercer.checks import Clock
 from mercer.domains import GramRows, is_torch
 from mercer.engines import gram, matmul, pick
 from mercer.kernels import Kernel
-from mercer.memory import free_memory, on_gpu, require_memory
+from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge.spectrum import RidgeFit, dual_certificate
 from mercer.operators import Operator, rows_on_device
 from mercer.settings import config, get_config
@@ -25,46 +25,14 @@ from mercer.solvers import (
     check_finite_symmetric,
     either,
 )
-from mercer.solvers.linear import SLOW, LowRankPreconditioner, default_rank
+from mercer.solvers.linear import SLOW, LowRankPreconditioner, beside_gram, storage_for
 
 if TYPE_CHECKING:
     from mercer.estimator import SolverOptions
     from mercer.models.ridge.exact import LeastSquares
 
 
-VECTORS = 14  # numbers a row and right-hand side that are alive at once
-LEAST_TILE = 2**14  # bytes of each array of the smallest tile
 SYMMETRIC_COLUMNS = 2  # up to which products that read half of K win over one that reads all of it
-
-
-def beside_gram(n: int, columns: int, workspace: int, memory: int) -> tuple[int, int, int]:
-    """Return the rank of the preconditioner, its bytes with all vectors, and those of a tile.
-
-    The last two together are what conjugate gradients cannot do without; K has what is left.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    columns : int
-        Right-hand sides, the one of the offset too.
-    workspace : int
-        Arrays of the size of a tile that the kernel holds.
-    memory : int
-        Bytes of the budget.
-    """
-    vectors, tile = 8 * n * VECTORS * columns, LEAST_TILE * workspace
-    rank = max(1, min(default_rank(n), (memory - vectors - tile) // (6 * 8 * n)))
-    return rank, vectors + 3 * 8 * n * rank, tile
-
-
-def storage_for(n: int, like: Any = None) -> str:
-    """Return how K is kept: the first of "double" and "single" in half the budget, or "none".
-
-    The budget is that of the device of the tensor `like`, if it is on one.
-    """
-    half = free_memory(like) // 2
-    return "double" if 8 * n * n <= half else "single" if 4 * n * n <= half else "none"
 
 
 class RidgeGram(Operator):

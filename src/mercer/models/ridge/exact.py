@@ -16,13 +16,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, is_torch, to_host
-from mercer.engines import pick
+from mercer.engines import Rates, pick
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import indefinite, unproven
+from mercer.estimator import indefinite, is_sparse, unproven
 from mercer.kernels import Kernel
 from mercer.memory import named_when_full, require_memory
 from mercer.models.ridge.left_out import LEVERAGE, leave_groups_out, smoothers
-from mercer.models.ridge.primal import dual_of, is_sparse, solve_sparse
+from mercer.models.ridge.primal import dual_of, solve_sparse
 from mercer.models.ridge.spectrum import (
     DualSpectrum,
     PrimalSpectrum,
@@ -30,7 +30,8 @@ from mercer.models.ridge.spectrum import (
     dual_certificate,
     primal_certificate,
 )
-from mercer.solvers import DenseEigen, Eigen, factor
+from mercer.solvers import Cost, DenseEigen, Eigen, Facts, factor, gram_seconds
+from mercer.solvers.linear import EIGH
 
 PATH_COLUMNS = 256
 # Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
@@ -398,3 +399,22 @@ class LeastSquares:
             f = self.kernel.matmul(points, self.all_X, fit.dual_coef)
         out[idle] = f + fit.intercept
         return out
+
+
+def eigen_cost(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
+    """An eigendecomposition, for a choice of penalties by leaving one out: five matrices."""
+    n, D = facts.n, facts.features
+    primal_side = D is not None and D < n
+    edge = D if primal_side and D is not None else n
+    if primal_side:
+        needed, more = 24 * (n + edge) * edge, facts.vectors + 16 * (n + edge) * edge
+    else:
+        needed = 40 * n * n + 32 * n * facts.outputs
+        more = facts.vectors + 32 * n * PATH_COLUMNS
+    if rates is None:
+        return Cost(needed, None, more)
+    first = (
+        2.0 * n * edge**2 / rates.gemm if primal_side else gram_seconds(facts, rates, sketch.rate)
+    )
+    seconds = first + EIGH * edge**3 / rates.gemm + 64.0 * n * edge / rates.gemm
+    return Cost(needed, seconds, more)

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.domains import RowBlocks, beside, is_torch, to_host
 from mercer.engines import pick
 from mercer.engines.passes import RowPass, row_pass
-from mercer.estimator import Sample, in_double
+from mercer.estimator import Sample, Study, in_double, named_centers
 from mercer.features import choose_landmarks, spanning_factor
 from mercer.kernels import Kernel
 from mercer.memory import named_when_full
@@ -164,3 +164,14 @@ def fit_on_centers(
     problem = Centred(made.rows, made.gram, alpha, offset, data.outputs, overwrite=True)
     solution, a, b = in_own_units(solver.solve(problem), unit, options.owner)
     return RidgeFit(a, None, b, alpha, solution, centers=made.centers, rows=int(made.rows.n))
+
+
+def given_centers(model: Any, options: SolverOptions, study: Study) -> dict[str, Any]:
+    """Return how many centres are asked for, and those that the user gave, as a fit takes them."""
+    if isinstance(options.centers, str):
+        return {"n_centers": options.n_centers, "centers": None}
+    how = named_centers(model, options, study.kernel).centers
+    Z, _ = choose_landmarks(
+        study.kernel, study.X, study.facts.n, how, owner=study.owner, name="centers"
+    )
+    return {"n_centers": study.kernel.domain.size(Z), "centers": Z}

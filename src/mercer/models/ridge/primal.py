@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.solvers import factor
 
@@ -16,17 +15,7 @@ if TYPE_CHECKING:
     from mercer.models.ridge.exact import LeastSquares
 
 
-PROBED = 64  # points that tell how many features are zero
-SPARSE = 0.1  # share of entries up to which sparse products are worth it
 REFINED = 2  # times that the gradient, computed from the features, corrects the weights
-
-
-def is_sparse(kernel: Kernel, X: Any) -> bool:
-    """Whether most features of the points are zero, and stored so."""
-    n = kernel.domain.size(X)
-    some = np.linspace(0, n - 1, min(n, PROBED)).astype(int)
-    phi = kernel._features(kernel.domain.take(X, some))
-    return sp.issparse(phi) and phi.nnz <= SPARSE * phi.shape[0] * phi.shape[1]
 
 
 def solve_sparse(

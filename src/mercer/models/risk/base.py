@@ -14,10 +14,12 @@ from mercer.checks import Clock, positive, solver_limits
 from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import (
+    SMALL,
     KernelEstimator,
     Plan,
     Sample,
     SolverOptions,
+    Study,
     asks_centers,
     check_same_points,
     choose_class,
@@ -34,18 +36,28 @@ from mercer.estimator import (
     require_rows,
     resolved,
     row_precision,
+    settled,
     stream_of,
+    study_of,
+    told,
     values_of,
 )
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
-from mercer.models.plan import SMALL, Study, plan_gradients, plan_kinked, plan_smooth, settled
+from mercer.models.ridge import given_centers
 from mercer.models.risk.answers import RowsAgain
 from mercer.models.risk.falkon import fit_on_centers, outputs_of, stream_data
 from mercer.models.risk.fit import ERMFit, stacked
-from mercer.models.risk.kinked import fit_dual, warm_start
+from mercer.models.risk.kinked import fit_dual, plan_kinked, warm_start
 from mercer.models.risk.kinked_features import coefficients, dual_rows
-from mercer.models.risk.smooth import IterativeGram, fit_smooth, fit_softmax, smooth_rows
+from mercer.models.risk.smooth import (
+    IterativeGram,
+    fit_smooth,
+    fit_softmax,
+    plan_smooth,
+    smooth_rows,
+)
+from mercer.models.risk.stream import plan_gradients
 from mercer.operators import LowRank
 from mercer.rkhs import Function
 from mercer.solvers import Solution
@@ -290,21 +302,23 @@ class Risk(KernelEstimator):
 
     def _plan_fit(self, data: Sample, loss: Loss, alpha: float, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
-        outputs = outputs_of(data.classes)
+        study = Study(data.kernel, data.X, outputs_of(data.classes), options.owner)
         if not loss.smooth or options.solver == "sgd":
-            rule = plan_gradients if loss.smooth else plan_kinked
-            return rule(self, Study(data.kernel, data.X, outputs, options.owner).unmeasured())
-        plan = plan_smooth(
-            data.kernel,
-            data.X,
-            outputs,
-            solver=options.wanted,
-            alpha=alpha,
-            n_centers=options.n_centers,
-            owner=options.owner,
-            quick=True,
-        )
+            return (plan_gradients if loss.smooth else plan_kinked)(study.unmeasured())
+        centers = options.n_centers
+        plan = plan_smooth(study, alpha, solver=options.wanted, n_centers=centers, quick=True)
         return settled(plan, options)
+
+    def _plan_risk(self, X: Any, y: Any) -> Plan:
+        """Return the plan of a family with a choice of solver."""
+        study = study_of(self, X, y, blocks=True)
+        loss, alpha, _, options = self._check_params()
+        if options is None or not loss.smooth:
+            return plan_kinked(study)
+        if options.solver == "sgd":
+            return plan_gradients(study)
+        centers = given_centers(self, options, study)
+        return told(plan_smooth(study, alpha, solver=options.wanted, **centers), options)
 
     def _solved(
         self,

@@ -125,6 +125,7 @@ class KernelERM(Risk):
     """
 
     _state = Risk._state | state.others("n_rows_", "plan_")
+    _plan = Risk._plan_risk
     _on_device = True
     _solvers = RISK_SOLVERS
 

@@ -20,9 +20,17 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
 from mercer.errors import InvalidInput
+from mercer.estimator import ONLY, Plan, Study
 from mercer.kernels import Kernel
 from mercer.losses import Absolute, EpsilonInsensitive, Loss
-from mercer.models.margin import in_name_of, joined, solve_all, split, tube_problem
+from mercer.models.margin import (
+    in_name_of,
+    joined,
+    plan_box,
+    solve_all,
+    split,
+    tube_problem,
+)
 from mercer.models.risk.fit import DUAL_LOSSES, ERMFit, _not_dual, best_offset, dual_slopes
 from mercer.models.risk.kinked_features import (
     DualFeatures,
@@ -350,3 +358,14 @@ def _why(said: str, rounding: bool, gap: float, size: float, tol: float, owner: 
         f"{owner}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow more steps or "
         "time."
     )
+
+
+def plan_kinked(study: Study) -> Plan:
+    """Return the plan of a risk of a loss with kinks: that of a machine, of rows in memory."""
+    if study.facts.stream:
+        raise InvalidInput(
+            f"{study.owner}: a loss with kinks needs all rows in memory, and these come in blocks; "
+            "use a smooth loss, such as 'logistic' or 'huber'."
+        )
+    plan = plan_box(study)
+    return replace(plan, why=plan.why.replace(ONLY, "It is the method for losses with kinks."))

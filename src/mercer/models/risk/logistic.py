@@ -150,6 +150,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
         | Risk._state
         | state.others("n_rows_", "plan_")
     )
+    _plan = Risk._plan_risk
     _on_device = True
     _solvers = (*RISK_SOLVERS, "sgd")
 

@@ -14,6 +14,7 @@ from mercer.domains import to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import Sample, Together, given_targets, is_stream, judged_blocks, r_squared
 from mercer.losses import Huber, Loss, Pinball
+from mercer.models.margin import plan_machine
 from mercer.models.risk.base import Risk
 from mercer.models.risk.fit import ERMFit, stacked
 from mercer.models.risk.kinked import fit_dual, warm_start
@@ -219,6 +220,7 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
     _rules = (*Risk._rules, ("the levels of a {} are not those of its fit", _has_levels))
 
     quantile_: Any
+    _plan = plan_machine
 
     def __init__(
         self,

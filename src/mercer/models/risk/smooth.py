@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
-from mercer.estimator import JUDGED, check_definite, unproven
+from mercer.estimator import (
+    JUDGED,
+    Plan,
+    Study,
+    Ways,
+    check_definite,
+    choose,
+    is_sparse,
+    unproven,
+)
 from mercer.kernels import Kernel, check_diagonal
 from mercer.losses import Absolute, Huber, Loss, Squared
 from mercer.memory import require_memory
-from mercer.models.ridge import RidgeGram, is_sparse
+from mercer.models.ridge import RidgeGram
 from mercer.models.risk.fit import ERMFit, best_offset
 from mercer.operators import Dense, Gram, LowRank, Operator
 from mercer.settings import get_config
@@ -28,8 +38,16 @@ from mercer.solvers import (
     Solution,
     rpcholesky,
 )
+from mercer.solvers.falkon import falkon_newton_cost
 from mercer.solvers.linear import default_rank
-from mercer.solvers.risk import MOMENTS, SHARED, SharedGram
+from mercer.solvers.risk import (
+    MOMENTS,
+    SHARED,
+    SharedGram,
+    by_features,
+    newton_cg_cost,
+    newton_cost,
+)
 
 NEWTON_STEPS = 200
 TINY = 1e-60  # targets below are measured in a unit of their size
@@ -269,3 +287,19 @@ class ScaledGram(Operator):
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of SKS."""
         return self.s**2 * np.asarray(self.K.diagonal(), dtype=float)
+
+
+def plan_smooth(study: Study, alpha: float = 1.0, *, solver: str = "auto", **wanted: Any) -> Plan:
+    """Return how a smooth risk, such as a logistic one, would be fitted.
+
+    Methods: "primal" and "cholesky", a Newton method with one factorisation a step (of a common
+    preconditioner, where there are several outputs), "cg", the same with systems solved by
+    conjugate gradients, and "falkon", a Newton method on m centres. "newton" is another word for
+    what "cholesky" stands for. Of several outputs "auto" does not take "cg".
+    """
+    solver = "cholesky" if solver == "newton" else solver
+    direct = "primal" if by_features(study.facts) else "cholesky"
+    ways: Ways = {direct: newton_cost, "falkon": falkon_newton_cost}
+    if solver == "cg" or study.facts.outputs == 1:
+        ways = {**ways, "cg": partial(newton_cg_cost, alpha=alpha)}
+    return choose(study, ways, direct, solver=solver, **wanted)

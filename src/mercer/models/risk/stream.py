@@ -13,7 +13,9 @@ from scipy.linalg import qr
 from mercer.domains import concatenate
 from mercer.errors import InvalidInput
 from mercer.estimator import (
+    Plan,
     Sample,
+    Study,
     check_weights,
     class_weights,
     is_plain_linear,
@@ -25,7 +27,7 @@ from mercer.losses import Logistic
 from mercer.memory import require_memory
 from mercer.models.risk.fit import ERMFit
 from mercer.solvers import SGD, FeatureERM, Solution
-from mercer.solvers.risk import AveragedSGD
+from mercer.solvers.risk import AveragedSGD, sgd_cost
 
 PASSES = 1000
 DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is
@@ -212,3 +214,17 @@ def _independent(Q: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         found.append(first + np.sort(open_[order[:count]]))
         Q = np.hstack([Q, more[:, :count]])
     return np.concatenate(found) if found else np.zeros(0, dtype=int), Q
+
+
+def plan_gradients(study: Study) -> Plan:
+    """Return the plan of solver="sgd": the features of all rows, and passes over them."""
+    if study.facts.stream:
+        raise InvalidInput(
+            f"{study.owner}: solver='sgd' needs all rows in memory; use solver='falkon'."
+        )
+    if study.facts.features is None:
+        raise no_features(study.kernel, study.owner)
+    plan = study.plan("sgd", sgd_cost(study.facts, study.sketch))
+    return replace(
+        plan, why="You chose solver='sgd'; how many passes it takes depends on the data."
+    )

@@ -1,8 +1,3 @@
 from mercer.solvers.box.problem import BoxQP as BoxQP, CheckedBox as CheckedBox, meets as meets
-from mercer.solvers.box.rows import (
-    LEAST as LEAST,
-    SHARE as SHARE,
-    SINGLE_FROM as SINGLE_FROM,
-    Rows as Rows,
-)
-from mercer.solvers.box.smo import SMO as SMO
+from mercer.solvers.box.rows import Rows as Rows
+from mercer.solvers.box.smo import SMO as SMO, rows_kept as rows_kept, smo_cost as smo_cost

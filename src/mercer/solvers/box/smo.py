@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock
+from mercer.engines import Rates
 from mercer.errors import InvalidInput
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
 from mercer.solvers.box.descent import WORKING_SET, BoxDescent
 from mercer.solvers.box.problem import BoxPoint, BoxQP, CheckedBox
-from mercer.solvers.box.rows import Rows
+from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows
+from mercer.solvers.cost import Cost, Facts, seconds_of
 
 PILOT = 512  # points of the small problem that tells how many points will matter
 MANY = 0.6  # part of them from which all rows are computed at once
@@ -177,3 +179,38 @@ def _why(cause: str, point: BoxPoint, tol: float, steps: int) -> str:
         f"SMO: rounding hides any further progress ({left}): coefficients and kernel values are "
         "too large for float64. Scale the columns, lower C, or raise tol.",
     )
+
+
+# ---- What it costs ----
+
+
+LARGE_SET = 1500  # points that it works on at a time, as a rule
+PAIR_SECONDS = 1e-5  # a point that pairwise steps take, as a rule; they depend on the data
+
+
+def rows_kept(facts: Facts) -> int:
+    """Return how many rows of the matrix have room; all where they are given."""
+    n = facts.n
+    return n if facts.given else min(n, int(SHARE * facts.budget) // (_item(n) * n))
+
+
+def smo_cost(
+    facts: Facts, rates: Rates | None, sketch: Any = None, *, multipliers: int = 1
+) -> Cost:
+    """Rows of the matrix, kept as far as they fit, and the block of a working set."""
+    n, item, rows = facts.n, _item(facts.n), rows_kept(facts)
+    least = int(min(n, LEAST) * item * n / SHARE)
+    kept = 0 if facts.given else item * n * rows
+    sets = (2 + multipliers // 2) * 8 * min(n, LARGE_SET) ** 2
+    again = 1.0 if rows == n else 4.0
+    entries = 0.0 if facts.given else 0.7 * n * n * again
+    reads = 2.0 * item * n * n * again
+    seconds = seconds_of(facts, rates, sketch, entries=entries, reads=reads)
+    if seconds is not None:
+        seconds += PAIR_SECONDS * multipliers * n
+    return Cost(max(least, kept), seconds, sets + facts.tiles + facts.vectors)
+
+
+def _item(n: int) -> int:
+    """Return the bytes of a value of a row."""
+    return 4 if n >= SINGLE_FROM else 8

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.checks import Clock
+from mercer.engines import Rates
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, check_number, either
+from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import put, rounded
 from mercer.solvers.falkon.preconditioner import (
     EPS,
@@ -21,6 +23,7 @@ from mercer.solvers.falkon.preconditioner import (
     probe,
 )
 from mercer.solvers.falkon.problem import ROUNDING, Centred, Passes, Saving
+from mercer.solvers.falkon.solver import falkon_cost
 from mercer.solvers.falkon.steps import (
     Bends,
     CurvedSketch,
@@ -471,3 +474,13 @@ class FalkonNewton:
             f"after {run.state.step} steps and {run.passes} passes (largest gradient {worst:.3g} "
             f"of that at 0, duality gap {gap:.3g} of the risk): {cause}; {cure}."
         )
+
+
+NEWTON_PASSES = 80  # over the rows, as a rule
+
+
+def falkon_newton_cost(
+    facts: Facts, rates: Rates | None, sketch: Any = None, *, centers: int = 1
+) -> Cost:
+    """What `Falkon` takes, but for the passes of all Newton steps."""
+    return falkon_cost(facts, rates, sketch, centers=centers, passes=NEWTON_PASSES)

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock
-from mercer.engines.passes import MemoryPass
+from mercer.engines import DEVICE_ENTRIES, Rates
+from mercer.engines.passes import BYTES, SHARE as KEPT, STORED, MemoryPass
 from mercer.memory import human
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
+from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import FalkonCG, KrylovState
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     RATIO,
     SHARE,
+    WORTH,
     KrillPreconditioner,
     SampledPreconditioner,
     sample_memory,
@@ -264,3 +267,45 @@ def _usual_total(system: CentredSystem) -> float:
     w = getattr(system.rows, "w", None)
     used = w[w > 0] if isinstance(w, np.ndarray) else np.empty(0)
     return min(system.total, float(np.median(used)) * len(used)) if used.size else system.total
+
+
+# ---- What it costs ----
+
+
+FALKON_PASSES = 22  # passes over the rows: the steps that its tolerance takes, and two more
+IN_FLIGHT = 6  # blocks at a time: the present one, one that waits, one being read, their checks
+
+
+def falkon_cost(
+    facts: Facts,
+    rates: Rates | None,
+    sketch: Any = None,
+    *,
+    centers: int = 1,
+    passes: int = FALKON_PASSES,
+) -> Cost:
+    """m³ operations for the preconditioner in one m × m matrix, nm kernel values a pass."""
+    n, m, t = facts.n, centers, facts.outputs + 1
+    host = facts.device is None
+    entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
+    held = facts.block if facts.stream else n
+    band = (1.3 * facts.itemsize + 8) * min(entries, held * m)  # values, and the same in float64
+    rows = 8 * n * (2 * facts.outputs + 2)
+    if facts.stream:
+        row = facts.itemsize * facts.columns + 8 * (facts.outputs + 1)
+        rows = IN_FLIGHT * facts.block * row
+    needed = 8 * m * m + m * (facts.row_bytes + 80 * t) + rows
+    stored = facts.itemsize * held * m
+    kept = host and not facts.stream and stored <= min(STORED, facts.budget // KEPT)
+    sample = 8.0 * m * (min(n, RATIO * m) + 4 * m)
+    drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4
+    more = 1.4 * m * m + 300 * m * t + band + 2**19
+    more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
+    if rates is None:
+        return Cost(needed, None, more)
+    gemm = rates.gemm_single if facts.itemsize == 4 else rates.gemm
+    values, product = sketch.rate.seconds(n * m, n), 4.0 * n * m * t / gemm
+    setup = m**3 / rates.potrf + sketch.rate.seconds(0.5 * m * m, m)
+    again = 1 if kept else passes
+    reads = 2.0 * passes * stored / rates.read if kept else 0.0
+    return Cost(needed, setup + again * values + passes * product + reads, more)

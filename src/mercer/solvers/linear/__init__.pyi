@@ -2,20 +2,27 @@ from mercer.solvers.linear.cg import (
     SLOW as SLOW,
     ConjugateGradients as ConjugateGradients,
     LowRankPreconditioner as LowRankPreconditioner,
+    beside_gram as beside_gram,
+    cg_cost as cg_cost,
     default_rank as default_rank,
+    storage_for as storage_for,
+    stored_bytes as stored_bytes,
 )
 from mercer.solvers.linear.cholesky import (
     Cholesky as Cholesky,
     append_rows as append_rows,
+    cholesky_cost as cholesky_cost,
     delete_rows as delete_rows,
     dense_copy as dense_copy,
     drift as drift,
     factor as factor,
     factor_again as factor_again,
+    primal_cost as primal_cost,
 )
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor as CholeskyFactor
 from mercer.solvers.linear.device import DeviceBuffer as DeviceBuffer
 from mercer.solvers.linear.eigen import (
+    EIGH as EIGH,
     DenseEigen as DenseEigen,
     EigenPairs as EigenPairs,
     SubspaceIteration as SubspaceIteration,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock
+from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.memory import free_on
+from mercer.memory import free_memory, free_on
 from mercer.settings import get_config
 from mercer.solvers.base import (
     Linear,
@@ -25,6 +27,7 @@ from mercer.solvers.base import (
     describe,
     either,
 )
+from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear.device import DevicePreconditioner
 from mercer.solvers.linear.krylov import TINY, BlockCG, dots
 from mercer.solvers.linear.pivoted import DeviceRows, NystromPreconditioner, pivoted
@@ -428,3 +431,98 @@ def _unit(diagonal: np.ndarray, ridge: Any) -> float:
 def _is_single(A: Any) -> bool:
     dtype = np.dtype(getattr(A, "dtype", np.float64))
     return dtype.kind == "f" and dtype.itemsize < 8
+
+
+# ---- What conjugate gradients on a Gram matrix cost ----
+
+
+VECTORS = 14  # numbers a row and right-hand side that are alive at once
+LEAST_TILE = 2**14  # bytes of each array of the smallest tile
+MOST_STEPS = 5000  # more than these no solver makes
+REFINED = 1.5  # times the steps of one solve that its refinements make of them
+ITEM = {"double": 8, "single": 4, "none": 0}  # bytes of a value of K as it is kept
+
+
+def beside_gram(n: int, columns: int, workspace: int, memory: int) -> tuple[int, int, int]:
+    """Return the rank of the preconditioner, its bytes with all vectors, and those of a tile.
+
+    The last two together are what conjugate gradients cannot do without; K has what is left.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    columns : int
+        Right-hand sides, the one of the offset too.
+    workspace : int
+        Arrays of the size of a tile that the kernel holds.
+    memory : int
+        Bytes of the budget.
+    """
+    vectors, tile = 8 * n * VECTORS * columns, LEAST_TILE * workspace
+    rank = max(1, min(default_rank(n), (memory - vectors - tile) // (6 * 8 * n)))
+    return rank, vectors + 3 * 8 * n * rank, tile
+
+
+def storage_for(n: int, like: Any = None) -> str:
+    """Return how K is kept: the first of "double" and "single" in half the budget, or "none".
+
+    The budget is that of the device of the tensor `like`, if it is on one.
+    """
+    half = free_memory(like) // 2
+    return "double" if 8 * n * n <= half else "single" if 4 * n * n <= half else "none"
+
+
+def stored_bytes(facts: Facts) -> int:
+    """Return the bytes of a value of K as it is kept; 0 where it is given, or made anew."""
+    return 0 if facts.given else ITEM[storage_for(facts.n)]
+
+
+def cg_steps(facts: Facts, sketch: Any, alpha: float, tol: float) -> int:
+    """Return the steps expected: ½√κ ln(2/tol), with κ = (λ + α)/(λₙ + α).
+
+    λ is the eigenvalue that follows those of the preconditioner, and λₙ the smallest. Solving for
+    what rounding leaves of the equations takes half as many again.
+    """
+    rank = min(default_rank(facts.n), facts.n)
+    left = sketch.eigenvalue(rank, facts.n)
+    if left <= 0:
+        return 2
+    least = sketch.smallest(facts.n) + alpha
+    if least <= 0:
+        return MOST_STEPS
+    kappa = max(1.0, (left + alpha) / least)
+    steps = 0.5 * REFINED * math.sqrt(kappa) * math.log(2 / tol)
+    return max(2, min(MOST_STEPS, math.ceil(steps)))
+
+
+def cg_cost(
+    facts: Facts,
+    rates: Rates | None,
+    sketch: Any = None,
+    *,
+    alpha: float = 1.0,
+    tol: float = 1e-6,
+    offset: bool = True,
+) -> Cost:
+    """Products with K, kept in float64 or float32 in half the budget, else made in tiles each time.
+
+    The preconditioner of rank r takes nr kernel values and 3nr² operations.
+    """
+    n, t = facts.n, facts.outputs + offset
+    rank, taken, tile = beside_gram(n, t, facts.workspace, facts.budget)
+    item = stored_bytes(facts)
+    needed, more = taken + tile, item * n * n + facts.tiles + facts.vectors
+    if rates is None:
+        return Cost(needed, None, more)
+    steps = cg_steps(facts, sketch, alpha, tol) + 2
+    anew = sketch.rate.seconds(0.5 * n * n, n) + 4.0 * n * n * t / rates.gemm
+    setup = sketch.rate.seconds(n * rank, n) + 3.0 * n * rank * rank / rates.gemm
+    if item or facts.given:
+        product = (item or 8.0) * n * n * (1 + t // 16) / rates.read
+        setup += 0.0 if facts.given else gram_seconds(facts, rates, sketch.rate)
+        setup += 3 * anew if item == 4 else 0.0  # residuals in float64
+    else:
+        product = anew
+    apply = 4.0 * n * rank * (1 + t // 16) * 8 / rates.read
+    return Cost(needed, setup + steps * (product + apply), more)

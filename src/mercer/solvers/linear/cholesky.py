@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg.blas import dtrmv
 
 from mercer.domains import is_torch
+from mercer.engines import Rates
 from mercer.errors import InvalidInput
 from mercer.memory import require_memory
 from mercer.operators import Centered, Diagonal, Gram, LowRank, OnDevice, Operator, Scaled, Sum
@@ -24,6 +25,7 @@ from mercer.solvers.base import (
     describe,
     require_definite,
 )
+from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor
 from mercer.solvers.linear.device import factor_on_device
 from mercer.solvers.linear.inplace import (
@@ -368,3 +370,37 @@ def _part(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
 def _factorised(a: np.ndarray, diagonal: np.ndarray, owner: str, knob: str) -> CholeskyFactor:
     restore(a, diagonal)
     return factor(a, overwrite=True, owner=owner, knob=knob)
+
+
+# ---- What a factorisation costs: of the Gram matrix, or of the normal equations of features ----
+
+
+MAPS = 3  # times that explicit features are computed
+
+
+def cholesky_cost(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
+    """n²/2 kernel values, n³/3 operations, one matrix."""
+    n = facts.n
+    needed = 8 * n * n + 32 * n * facts.outputs
+    more = facts.tiles + facts.vectors
+    if rates is None:
+        return Cost(needed, None, more)
+    solve = 4 * 8 * n * n * (1 + facts.outputs // 16) / rates.read
+    seconds = gram_seconds(facts, rates, sketch.rate) + n**3 / 3 / rates.potrf + solve
+    return Cost(needed, seconds, more)
+
+
+def primal_cost(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
+    """Normal equations of D features: nD² operations, four n × D matrices."""
+    n, D = facts.n, facts.features or 0
+    if facts.nonzeros is None:
+        needed, more = 24 * (n + D) * D, facts.vectors + 8 * (n + D) * D
+        work = 2.0 * n * D * D
+    else:
+        needed, more = 24 * D * D + 36 * facts.nonzeros, facts.vectors + 24 * facts.nonzeros
+        work = 40.0 * facts.nonzeros**2 / max(1, n)  # a sparse product runs at such a part
+    if rates is None:
+        return Cost(needed, None, more)
+    seconds = work / rates.gemm + D**3 / 3 / rates.potrf + 4 * needed / rates.touch
+    seconds += MAPS * n * sketch.features
+    return Cost(needed, seconds, more)

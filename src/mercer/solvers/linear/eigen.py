@@ -32,6 +32,7 @@ from mercer.threads import times
 _PROBES = 16
 _PATIENCE = 20  # Rayleigh-Ritz steps without progress after which the iteration is given up
 _PLATEAU = 100  # the same where the residual is larger than rounding makes it
+EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
 _BLOCKS = 8  # blocks that a space holds before it starts again from its best pairs
 
 

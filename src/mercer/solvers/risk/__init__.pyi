@@ -13,8 +13,19 @@ from mercer.solvers.risk.metric import (
     SharedGram as SharedGram,
     metric_of as metric_of,
 )
-from mercer.solvers.risk.newton import IRLS as IRLS
-from mercer.solvers.risk.sgd import SGD as SGD, AveragedSGD as AveragedSGD, FeatureERM as FeatureERM
+from mercer.solvers.risk.newton import (
+    IRLS as IRLS,
+    NEWTON_STEPS as NEWTON_STEPS,
+    by_features as by_features,
+    newton_cg_cost as newton_cg_cost,
+    newton_cost as newton_cost,
+)
+from mercer.solvers.risk.sgd import (
+    SGD as SGD,
+    AveragedSGD as AveragedSGD,
+    FeatureERM as FeatureERM,
+    sgd_cost as sgd_cost,
+)
 from mercer.solvers.risk.smooth import EPS as EPS, SmoothERM as SmoothERM
 from mercer.solvers.risk.softmax import (
     CoupledFactor as CoupledFactor,

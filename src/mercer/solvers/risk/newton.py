@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock
+from mercer.engines import Rates
 from mercer.errors import InvalidInput
 from mercer.solvers.base import IterativeSolver, Solution
-from mercer.solvers.risk.metric import DualMetric, PrimalMetric, metric_of
+from mercer.solvers.cost import Cost, Facts, gram_seconds
+from mercer.solvers.linear import cg_cost, default_rank, primal_cost, stored_bytes
+from mercer.solvers.risk.metric import SHARED, DualMetric, PrimalMetric, metric_of
 from mercer.solvers.risk.smooth import EPS, NEGLIGIBLE, fault_of
 
 SUFFICIENT = 1e-4  # part of the decrease that the slope promises
@@ -463,3 +466,51 @@ class IRLS(SmoothSolver):
     """
 
     _descent = _Reweighted
+
+
+# ---- What Newton's method costs ----
+
+
+NEWTON_STEPS = 6  # of a smooth risk, as a rule
+VECTORS = 24  # of a number a row and output, that its points and steps hold
+INNER_TOL = 1e-4  # relative residual of a system of a Newton step
+
+
+def by_features(facts: Facts) -> bool:
+    """Whether a smooth risk is minimised over features: fewer than points, if no more memory."""
+    if facts.features is None or facts.features >= facts.n:
+        return False
+    matrix = SHARED * facts.n * facts.n
+    return primal_cost(facts, None).needed <= facts.budget or matrix > facts.budget
+
+
+def newton_cost(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
+    """A Newton method: one factorisation a step, or a few where there are several outputs."""
+    several = facts.outputs > 1
+    if by_features(facts):
+        once = primal_cost(facts, rates, sketch)
+        steps = None if once.seconds is None else NEWTON_STEPS * facts.outputs * once.seconds
+        return Cost(once.needed, steps, once.more)
+    n = facts.n
+    needed = SHARED * n * n
+    more = facts.tiles + facts.vectors + 96 * n * facts.outputs + (5 * n * n if several else 0)
+    if rates is None:
+        return Cost(needed, None, more)
+    step = n**3 / 3 / rates.potrf + (10 if several else 4) * 8 * n * n / rates.read
+    return Cost(needed, gram_seconds(facts, rates, sketch.rate) + NEWTON_STEPS * step, more)
+
+
+def newton_cg_cost(
+    facts: Facts, rates: Rates | None, sketch: Any = None, *, alpha: float = 1.0
+) -> Cost:
+    """A Newton method with systems solved by conjugate gradients, preconditioned for each step.
+
+    Curvatures of the logistic loss are at most 1/4, so that alpha counts four times.
+    """
+    n, t = facts.n, facts.outputs + 1
+    rank = min(default_rank(n), n)
+    # the pivots are scaled by each step
+    needed = stored_bytes(facts) * n * n + 8 * n * (4 * t + 3 * rank + VECTORS * facts.outputs)
+    more = 8 * n * (6 * t + rank) + facts.tiles + facts.vectors
+    once = cg_cost(facts, rates, sketch, alpha=4.0 * alpha, tol=INNER_TOL)
+    return Cost(needed, None if once.seconds is None else NEWTON_STEPS * once.seconds, more)

@@ -15,6 +15,7 @@ from mercer.losses import Huber, Logistic, Loss, Squared, SquaredHinge
 from mercer.operators import Diagonal
 from mercer.settings import get_config
 from mercer.solvers.base import IterativeSolver, Solution, check_index, check_number
+from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.risk.smooth import CheckedSmooth, check_ratio
 from mercer.solvers.risk.softmax import CheckedSoftmax
 
@@ -593,3 +594,19 @@ def _warn_off_centre(
             NotConverged,
             stacklevel=2,
         )
+
+
+# ---- What it costs ----
+
+
+PASSES = 30  # of stochastic gradients over the rows, as a rule
+FLOPS = 5e8  # operations a second of a loop over single rows
+
+
+def sgd_cost(facts: Facts, sketch: Any = None) -> Cost:
+    """The features of all rows, and passes over them."""
+    n, D = facts.n, facts.features or 0
+    stored = 8 * n * D if facts.nonzeros is None else 12 * facts.nonzeros
+    work = 6.0 * PASSES * stored / 8 * facts.outputs
+    seconds = None if sketch is None else n * sketch.features + work / FLOPS
+    return Cost(stored, seconds, stored + facts.vectors)

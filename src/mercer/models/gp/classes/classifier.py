@@ -33,7 +33,14 @@ from mercer.models.gp.base import (
     search_rng,
     set_process_params,
 )
-from mercer.models.gp.classes.inference import METHODS, Inference, Scheme, choose_scheme
+from mercer.models.gp.classes.inference import (
+    METHODS,
+    SMALL,
+    Inference,
+    Scheme,
+    choose_scheme,
+    plan_classes,
+)
 from mercer.models.gp.classes.integration import LatentCovariance, class_probabilities
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
@@ -116,7 +123,6 @@ def _mean_variance(kernel: Kernel, X: Any) -> float:
 
 TIE = 1e-9  # difference of probabilities that rounding may make
 ROWS = 512  # of new points at a time
-SMALL = 600  # rows up to which a part of them is not asked first
 
 
 def _fits_words(model: Any) -> bool:
@@ -245,6 +251,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
            [0.5, 0.5]])
     """
 
+    _plan = plan_classes
     _state = (
         state.SOLVED
         | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,12 @@ import numpy as np
 
 from mercer.engines import gram, pick, pull_theta
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.estimator import Plan, study_of
 from mercer.memory import require_memory
+from mercer.models.gp.base import expected_evaluations
 from mercer.models.gp.classes.laplace import TIGHT
 from mercer.models.gp.classes.sites import Approximation, Link, as_link
+from mercer.solvers import Cost, gram_seconds
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -99,6 +103,8 @@ EXTRA = {"laplace": 0, "ep": 1, "vi": 1}  # matrices beside K and the factors
 PARTS = 1.25  # with what half of the rows need beside all of them
 LARGEST = 1e30  # k(x, x) beyond which no method keeps a digit
 LITTLE = 2**16  # bytes
+SMALL = 600  # rows up to which a part of them is not asked first
+STEPS = 6  # of Newton's method, as a rule
 INDEFINITE = 1e-7  # part of the largest k(x, x) below 0 that may be rounding of float32
 HEAVIEST = 1e20  # the same of weights times k(x, x)
 SOFTMAX = ("laplace", "vi")  # methods that know the softmax likelihood
@@ -355,3 +361,23 @@ class Inference:
                 f"repetitions of a row: too many for float64 beside k(x, x) = {high:.3g}. Give "
                 f"weights of at most {HEAVIEST / max(high, 1.0):.0e}."
             )
+
+
+def plan_classes(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan of `GaussianProcessClassifier`: matrices, and Newton's method."""
+    study = study_of(model, X, y)
+    facts = study.facts
+    n, several = facts.n, max(2, facts.outputs)
+    scheme = choose_scheme(model.method, model.link, model.multi_class, several, study.owner)
+    tuned = model.optimizer is not None
+    matrices = scheme.matrices(several) * (PARTS if tuned and n > SMALL else 1.0)
+    needed = int(8 * n * n * matrices) + 2 * n * n + LITTLE  # what the fit asks for
+    time = None
+    if study.rates is not None:
+        gram = gram_seconds(facts, study.rates, study.sketch.rate)
+        steps = STEPS * matrices * n**3 / study.rates.potrf
+        evaluations = expected_evaluations(model) if tuned else 0.0
+        time = gram + steps + evaluations * (4 * gram + steps)
+    cost = Cost(needed, time, 8 * n * n + facts.tiles + facts.vectors)
+    plan = study.plan(scheme.method, cost)
+    return replace(plan, why=f"You chose method={model.method!r}; its answer is an approximation.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +13,21 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.estimator import (
+    ONLY,
     KernelEstimator,
+    Plan,
     check_targets,
     check_weights,
     follows_data,
     r_squared,
+    study_of,
 )
 from mercer.models.gp.base import (
     as_rng,
     check_search,
     default_kernel,
     evaluations,
+    expected_evaluations,
     mean_function,
     set_process_params,
 )
@@ -31,7 +36,7 @@ from mercer.models.gp.regression.data import Basis, Targets, check_noise, new_no
 from mercer.models.gp.regression.posterior import draw
 from mercer.models.gp.regression.problem import Problem
 from mercer.models.gp.search import first_noise, place
-from mercer.solvers import check_index
+from mercer.solvers import Cost, check_index, gram_seconds
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -369,3 +374,20 @@ class ProcessRegressor(KernelEstimator):
         """
         self._require_fit()
         return r_squared(self, X, y, sample_weight)
+
+
+def plan_process(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan of `GaussianProcessRegressor`: one factorisation an evaluation."""
+    study = study_of(model, X, y)
+    facts = study.facts
+    n = facts.n
+    time = None
+    if study.rates is not None:
+        gram = gram_seconds(facts, study.rates, study.sketch.rate)
+        time = gram + n**3 / 3 / study.rates.potrf
+        if model.optimizer is not None:
+            evaluation = 4 * gram + n**3 / study.rates.potrf
+            time += expected_evaluations(model) * evaluation
+    plan = study.plan("cholesky", Cost(8 * n * n, time, 2.2 * facts.tiles + facts.vectors))
+    more = "" if plan.fits else " SparseGaussianProcessRegressor takes more points."
+    return replace(plan, why=f"{ONLY}{more}")

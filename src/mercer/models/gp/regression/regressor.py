@@ -26,7 +26,7 @@ from mercer.models.gp.regression.posterior import (
     variance_slopes,
 )
 from mercer.models.gp.regression.problem import Problem, certificate
-from mercer.models.gp.regression.process import ProcessRegressor
+from mercer.models.gp.regression.process import ProcessRegressor, plan_process
 from mercer.models.gp.regression.updates import Rows, appended, reduced, solved_again
 from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
 from mercer.models.ridge import as_groups
@@ -178,6 +178,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     0.07
     """
 
+    _plan = plan_process
     _state = (
         state.SOLVED
         | {

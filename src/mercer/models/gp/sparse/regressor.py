@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,8 +13,9 @@ from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import InvalidInput
+from mercer.estimator import ONLY, Plan, study_of
 from mercer.memory import require_memory
-from mercer.models.gp.base import search_rng
+from mercer.models.gp.base import expected_evaluations, search_rng
 from mercer.models.gp.regression import (
     RESIDUAL,
     Problem,
@@ -26,7 +28,7 @@ from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
 from mercer.operators import spread
-from mercer.solvers import Solution, check_index
+from mercer.solvers import Cost, Solution, check_index
 from mercer.threads import solve_rows
 
 if TYPE_CHECKING:
@@ -34,6 +36,21 @@ if TYPE_CHECKING:
 
 
 NOISE = 0.9  # part of the mean square of y that is noise where nothing was found
+
+
+def plan_inducing(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan of `SparseGaussianProcessRegressor`: passes over rows and m inducing ones."""
+    study = study_of(model, X, y, random_state=model.random_state)
+    facts = study.facts
+    n, t, given = facts.n, facts.outputs, model.inducing
+    asked = model.n_inducing if isinstance(given, str) else len(given)
+    m = min(check_index(asked, "n_inducing", study.owner, 1), n)
+    needed = 8 * (MATRICES * m * m + n * (t + 3))  # what the fit asks for
+    more = 8 * (6 * n * (t + 1) + 3 * m * m) + 16.0 * n * m + facts.vectors
+    evaluations = expected_evaluations(model) if model.optimizer else 1.0
+    time = study.seconds(4.0 * n * m * m * evaluations, entries=4.0 * n * m * evaluations)
+    plan = study.plan("inducing", Cost(needed, time, more), study.left(m), m)
+    return replace(plan, why=f"{ONLY} {m} inducing points stand for {n}.")
 
 
 class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegressor):
@@ -164,6 +181,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     True
     """
 
+    _plan = plan_inducing
     _state = (
         state.SOLVED
         | {

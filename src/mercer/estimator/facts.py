@@ -1,87 +1,44 @@
-"""What is known of data before a fit: sizes, and what a few of its points tell of the kernel."""
+"""What is known of data before a fit: sizes, rates, and what a few points tell of the kernel."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 
-from mercer.domains import Domain, GramRows, RowBlocks
-from mercer.engines import KernelRate, device_of, kernel_rate, memory_budget, pick
-from mercer.estimator import in_double
+from mercer.domains import Domain, GramRows, RowBlocks, to_host
+from mercer.engines import KernelRate, Rates, device_of, kernel_rate, machine_rates, pick
+from mercer.errors import InvalidInput
+from mercer.estimator.base import check_targets
+from mercer.estimator.plan import Plan, needs
+from mercer.estimator.rows import is_stream
+from mercer.estimator.sample import check_labels, find_classes, in_double
 from mercer.kernels import Kernel
-from mercer.models.ridge import PROBED, SPARSE
+from mercer.memory import free_on
 from mercer.settings import get_config
+from mercer.solvers import Cost, Facts, seconds_of
 
 FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
 SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
+WIDE = 64  # features up to which it does not matter whether they are sparse
+PROBED = 64  # points that tell how many features are zero
+SPARSE = 0.1  # share of entries up to which sparse products are worth it
+LOOKED_AT = 2000  # points that decide on words such as "median" in a plan
 SAMPLE = 400  # points of a sketch, at most
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
-WIDE = 64  # features up to which it does not matter whether they are sparse
 MAPPED = 256  # points whose features are timed
 CLEAR = 1e-11  # of the largest k(z, z): below, a centre adds nothing
 HELD_OUT = 4  # one point in so many of a sketch judges what the others leave
 SOME_BLOCKS, SOME_ROWS = 5, 2000  # of rows in blocks that a sketch is drawn from
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Sizes of a problem.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    outputs : int
-        Columns of the target.
-    columns : int
-        Columns of the data, 0 where points are no rows of numbers.
-    features : int or None
-        Explicit features of the kernel, None where they are infinitely many.
-    given : bool
-        Whether the data are the Gram matrix.
-    stream : bool
-        Whether the rows come in blocks and are never all in memory.
-    device : str or None
-        The device of torch that computes; None for NumPy.
-    budget : int
-        Bytes that the fit may take.
-    itemsize : int
-        Bytes of a number of the data.
-    nonzeros : int or None
-        Features that are not zero, of all points, where those are few and stored so.
-    stored : float or None
-        Bytes of a point where it is stored sparse.
-    block : int
-        Rows of a block, where they come in blocks.
-    workspace : int
-        Arrays of the size of a tile that the kernel holds.
-    """
-
-    n: int
-    outputs: int = 1
-    columns: int = 0
-    features: int | None = None
-    given: bool = False
-    stream: bool = False
-    device: str | None = None
-    budget: int = 0
-    itemsize: int = 8
-    nonzeros: int | None = None
-    stored: float | None = None
-    block: int = 0
-    workspace: int = Kernel.workspace
-
-    @property
-    def row_bytes(self) -> float:
-        """Bytes of a point in double precision."""
-        return 8.0 * self.columns if self.stored is None else self.stored
 
 
 def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
@@ -95,7 +52,7 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
             outputs=outputs,
             columns=X.n_columns or 0,
             stream=True,
-            budget=memory_budget(),
+            budget=free_on(None),
             itemsize=int(getattr(getattr(first.X, "dtype", None), "itemsize", 8)),
             block=int(np.diff((*X.cuts(), n)).max()) if X.cuts() else len(first),
         )
@@ -109,16 +66,22 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
         features=D,
         given=isinstance(kernel.domain, GramRows),
         device=device,
-        budget=memory_budget(device),
+        budget=free_on(device),
         itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
         workspace=kernel.workspace,
         stored=(12.0 * X.nnz / n + 8) if sp.issparse(X) and n else None,
-        nonzeros=_nonzeros(kernel, X, n) if D is not None and WIDE < D < n else None,
+        nonzeros=_nonzeros(kernel, X) if D is not None and WIDE < D < n else None,
     )
 
 
-def _nonzeros(kernel: Kernel, X: Any, n: int) -> int | None:
-    """Return how many features are stored, from those of a few points; None where all are."""
+def is_sparse(kernel: Kernel, X: Any) -> bool:
+    """Whether most features of the points are zero, and stored so."""
+    return _nonzeros(kernel, X) is not None
+
+
+def _nonzeros(kernel: Kernel, X: Any) -> int | None:
+    """Return how many features are stored, from those of a few points; None where most are."""
+    n = kernel.domain.size(X)
     some = np.linspace(0, n - 1, min(n, PROBED)).astype(int)
     phi = kernel._features(kernel.domain.take(X, some))
     if not sp.issparse(phi) or phi.nnz > SPARSE * phi.shape[0] * phi.shape[1]:
@@ -142,13 +105,188 @@ def default_centers(n: int, budget: int | None = None) -> int:
 
     Examples
     --------
-    >>> from mercer.models.plan.facts import default_centers
+    >>> from mercer.estimator.facts import default_centers
     >>> default_centers(500), default_centers(20_000), default_centers(1_000_000, 2**33)
     (500, 1415, 10000)
     """
-    budget = memory_budget() if budget is None else budget
+    budget = free_on(None) if budget is None else budget
     most = math.isqrt(max(1, budget // (8 * SHARE)))
     return max(1, min(n, max(FEWEST, math.ceil(PER_ROOT * math.sqrt(n))), most))
+
+
+class Study:
+    """Facts of a problem, and on demand the rates of the machine and a sketch of the kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, its words resolved.
+    X : canonical collection, RowBlocks or Facts
+        The data.
+    outputs : int, default=1
+        Columns of the target.
+    owner : str, default="Plan"
+        The estimator, for messages.
+    random_state : int, default=0
+        Which points are looked at.
+    rates, sketch : optional
+        What would else be measured.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        outputs: int = 1,
+        owner: str = "Plan",
+        *,
+        random_state: int = 0,
+        rates: Rates | None = None,
+        sketch: Any = None,
+    ):
+        self.kernel, self.X, self.owner, self.seed = kernel, X, owner, random_state
+        self.facts: Facts = facts_of(kernel, X, outputs)
+        self._measures = True
+        self._rates, self._sketch = rates, sketch
+
+    def unmeasured(self) -> Study:
+        """Return the same study without times and errors, which take a moment to measure."""
+        other = copy(self)
+        other._measures = False
+        return other
+
+    @property
+    def rates(self) -> Rates | None:
+        """Rates of the machine; None where nothing is to be measured."""
+        if not self._measures:
+            return None
+        return machine_rates(self.facts.device) if self._rates is None else self._rates
+
+    @property
+    def sketch(self) -> Any:
+        """The kernel on a few points; None where nothing is to be measured."""
+        if not self._measures:
+            return None
+        if self._sketch is None:
+            self._sketch = Sketch(self.kernel, self.X, self.seed)
+        return self._sketch
+
+    def seconds(self, *flops: float, entries: float = 0.0, reads: float = 0.0) -> float | None:
+        """Return the time of operations of products, kernel values, and bytes of a matrix."""
+        return seconds_of(self.facts, self.rates, self.sketch, *flops, entries=entries, reads=reads)
+
+    def left(self, m: int, centers: Any = None) -> float | None:
+        """Return the share of the kernel's trace that m centres, or these, would leave."""
+        if self.sketch is None:
+            return None
+        return (
+            self.sketch.left(m, self.facts.n) if centers is None else self.sketch.left_by(centers)
+        )
+
+    def plan(
+        self, method: str, cost: Cost, error: float | None = 0.0, n_centers: int | None = None
+    ) -> Plan:
+        """Return the plan of a method; as an alternative it says what it would need."""
+        plan = Plan(
+            method=method,
+            why="",
+            memory=cost.memory(self.facts.budget),
+            seconds=cost.seconds,
+            error=error,
+            n_centers=n_centers,
+            n_rows=self.facts.n,
+            budget=self.facts.budget,
+            owner=self.owner,
+        )
+        return replace(plan, why=needs(plan))
+
+    def take(self, plans: Mapping[str, Plan], method: str, why: str) -> Plan:
+        """Return one of the plans, with the others, those that fit first, as alternatives."""
+        others = [plan for name, plan in plans.items() if name != method]
+        others.sort(key=lambda plan: (not plan.fits, plan.error or 0.0))
+        return replace(plans[method], why=why, alternatives=tuple(others))
+
+
+def study_of(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    kernel: Kernel | None = None,
+    targets: bool = True,
+    blocks: bool = False,
+    random_state: Any = None,
+) -> Study:
+    """Return the study of data as ``fit`` of a model takes them.
+
+    Parameters
+    ----------
+    model : estimator
+        It notes names and numbers of columns.
+    X : collection or RowBlocks
+        The data.
+    y : array, optional
+        The target.
+    kernel : Kernel, optional
+        In place of that of the model.
+    targets : bool, default=True
+        Whether the model fits y, which is checked then.
+    blocks : bool, default=False
+        Whether rows may come in blocks.
+    random_state : int, optional
+        Which points are looked at.
+    """
+    owner, stream = type(model).__name__, is_stream(X)
+    if stream and not blocks:
+        raise InvalidInput(
+            f"{owner}: rows in blocks are for KernelRidge, KernelRidgeClassifier, "
+            "KernelLogisticRegression and KernelERM; give an array."
+        )
+    if stream and not isinstance(X, RowBlocks):
+        X, y = RowBlocks.from_dask(X, y), None
+    kernel = model._kernel() if kernel is None else kernel
+    if stream:
+        first = next(iter(X))  # the others are alike
+        points, n = first.points(kernel.domain), X.n_rows
+    else:
+        points = X = model._check_X(X, kernel, reset=True)
+        kernel.domain.check_training(X)
+        n = kernel.domain.size(X)
+    kernel = _resolved(kernel, points)
+    if stream and y is None:
+        y = first.y
+    elif y is not None and targets and is_classifier(model):
+        y = check_labels(y, n, owner)
+        find_classes(y, owner)
+    elif y is not None and targets:
+        y = check_targets(to_host(y), n, owner)
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    seed = int(random_state) if whole else 0
+    return Study(kernel, X, _outputs(model, y), owner, random_state=seed)
+
+
+def _resolved(kernel: Kernel, X: Any) -> Kernel:
+    """Return the kernel with words taken from some points; that is exact enough for a plan."""
+    if not kernel._asks():
+        return kernel
+    if not isinstance(kernel.domain, GramRows):
+        n = kernel.domain.size(X)
+        index = np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(int))
+        X = kernel.domain.take(X, index)
+    return kernel.fit_params(X)
+
+
+def _outputs(model: Any, y: Any) -> int:
+    if y is None:
+        return 1
+    y = np.asarray(y)
+    if is_classifier(model):
+        classes = len(np.unique(y))
+        return classes if classes > 2 else 1
+    return int(y.shape[1]) if y.ndim == 2 else 1
+
+
+# ---- The kernel on a few points ----
 
 
 class Sketch:
