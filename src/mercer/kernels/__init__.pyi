@@ -65,9 +65,11 @@ from mercer.kernels.precomputed import (
 )
 from mercer.kernels.radial import (
     RBF as RBF,
+    Attraction as Attraction,
     Matern as Matern,
     RationalQuadratic as RationalQuadratic,
     matern_profile as matern_profile,
+    radial_part as radial_part,
 )
 from mercer.kernels.repaired import Repaired as Repaired
 from mercer.kernels.scales import (

@@ -20,6 +20,7 @@ from mercer.operators.device import (
 from mercer.operators.gram import (
     Gram as Gram,
     gram_of as gram_of,
+    placed as placed,
     rows_on_device as rows_on_device,
 )
 from mercer.operators.profiles import (

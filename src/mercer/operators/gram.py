@@ -11,8 +11,8 @@ from mercer.domains import is_torch, to_host
 from mercer.engines import gram, pick, pull_theta
 from mercer.engines.device import full_precision
 from mercer.kernels import Kernel, as_kernel
-from mercer.memory import free_on, require_memory
-from mercer.operators.base import Index, Operator
+from mercer.memory import free_on, named_when_full, require_memory
+from mercer.operators.base import Dense, Index, OnDevice, Operator
 
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
@@ -75,10 +75,15 @@ class Gram(Operator):
         """Bytes of the whole matrix."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
+    @property
+    def room(self) -> int:
+        """Bytes that may be allocated where it is computed."""
+        return free_on(self.device)
+
     def _kept(self) -> Any:
         """Return the matrix where it is computed, if there is room to keep it; else None."""
         if self._matrix is None:
-            keep = 2 * self.nbytes <= free_on(self.device) if self._keep is None else self._keep
+            keep = 2 * self.nbytes <= self.room if self._keep is None else self._keep
             if keep:
                 self._matrix = self._engine.gram(self.kernel, self.X, self.Y)
         return self._matrix
@@ -176,6 +181,35 @@ class Gram(Operator):
         out[...] = self._engine.to_numpy(gram(self.bound) if self._matrix is None else self._matrix)
         return out
 
+    def stored(self, matrices: int, what: str, cure: str) -> Operator:
+        """Return a symmetric K in float64 that belongs to the caller, where it is computed.
+
+        Parameters
+        ----------
+        matrices : int
+            How many of its size are needed in all.
+        what, cure : str
+            What needs them, and what to do where they do not fit, for the message.
+        """
+        n = self.shape[0]
+        bound = None if self.device is None else self.bound
+        like = None if bound is None or bound.xp is np else bound._like
+        require_memory(8 * n * n * matrices, what, cure, like)
+        if bound is not None and like is not None:
+            with named_when_full(what, cure):
+                out = bound.empty((n, n), wide=True)
+            return OnDevice(gram(bound, out=out), symmetric=True)
+        K = self.to_dense()
+        given = K is self.X or not K.flags.owndata or not K.flags.writeable
+        K = np.array(K, dtype=np.float64, order="C", copy=True if given else None)
+        return Dense(K, symmetric=True)
+
+    def beside(self, A: np.ndarray) -> Dense | OnDevice:
+        """Return a matrix where this one is computed, if there is room for it and one more."""
+        if self.device is None or 2 * A.nbytes > self.room:
+            return Dense(A, symmetric=False)
+        return OnDevice(self._engine.asarray(A))
+
     def rows_there(self) -> Callable[[np.ndarray], Any]:
         """Return a function of positions that makes those rows as a tensor where they are computed.
 
@@ -195,6 +229,12 @@ def gram_of(kernel: Kernel, X: Any, Y: Any = None, keep: bool | None = False) ->
     K = Gram.__new__(Gram)
     K._hold(kernel, X, Y, keep)
     return K
+
+
+def placed(*arrays: np.ndarray) -> list[Any]:
+    """Return arrays where K of such points is computed: as tensors, or as they are."""
+    engine = pick(*arrays)
+    return [engine.asarray(A) for A in arrays]
 
 
 def rows_on_device(bound: Any, K: Any = None) -> Callable[[np.ndarray], Any]:

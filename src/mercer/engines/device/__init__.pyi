@@ -8,6 +8,5 @@ from mercer.engines.device.place import (
     chosen_device as chosen_device,
     computing_on as computing_on,
     full_precision as full_precision,
-    room as room,
     where_is as where_is,
 )

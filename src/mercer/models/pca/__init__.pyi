@@ -1,3 +1,4 @@
+from mercer.models.pca.components import THIN as THIN, n_features as n_features
 from mercer.models.pca.dual import pivots_allowed as pivots_allowed
 from mercer.models.pca.kernel_pca import (
     PEERS as PEERS,
@@ -6,6 +7,5 @@ from mercer.models.pca.kernel_pca import (
     pick_solver as pick_solver,
 )
 from mercer.models.pca.linear_pca import PCA as PCA
-from mercer.models.pca.primal import THIN as THIN, n_features as n_features
 
 __all__ = ["PCA", "KernelPCA"]
