@@ -80,7 +80,7 @@ class Gram(Operator):
         """Bytes that may be allocated where it is computed."""
         return free_on(self.device)
 
-    def _kept(self) -> Any:
+    def kept(self) -> Any:
         """Return the matrix where it is computed, if there is room to keep it; else None."""
         if self._matrix is None:
             keep = 2 * self.nbytes <= self.room if self._keep is None else self._keep
@@ -92,13 +92,13 @@ class Gram(Operator):
         return self._engine.to_numpy(self._engine.gram(self.kernel, self.X, self.Y))
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
-        K = self._kept()
+        K = self.kept()
         if K is not None:
             return _product(K, V)
         return self._engine.to_numpy(self._engine.matmul(self.kernel, self.X, self.Y, V))
 
     def _rmatmul(self, V: np.ndarray) -> np.ndarray:
-        K = self._kept()
+        K = self.kept()
         if K is not None:
             return _product(K.T, V)
         if not self.kernel.domain.holds_points:  # k(Y, X) is not given, only k(X, Y)

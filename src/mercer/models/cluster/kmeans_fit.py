@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
 from mercer.models.cluster.lloyd import (
@@ -27,8 +26,6 @@ from mercer.models.cluster.lloyd import (
 from mercer.models.cluster.spaces import ARRAYS, FeatureSpace, GramSpace, pivoted_features
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
-
-__all__ = ["Asked", "Fitted", "fit_clusters", "pick_method"]
 
 MOST_EXACT = 50_000  # points up to which `auto` computes all kernel values
 BATCH_BYTES = 16  # for each pair of points of a batch and the window: a matrix, and tiles of it
@@ -63,7 +60,7 @@ class Asked:
     @property
     def matrix(self) -> bool:
         """Whether X is a Gram matrix."""
-        return isinstance(self.kernel.domain, GramRows)
+        return not self.kernel.domain.holds_points
 
     @property
     def labelled(self) -> bool:

@@ -12,7 +12,6 @@ from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.checks import random_source
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import KernelEstimator, Plan, check_weights
 from mercer.kernels import require_psd
@@ -479,9 +478,6 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             and len(self.embedding_centers_) > 0
             and self.labels_.max(initial=-1) < len(self.embedding_centers_)
             and (w is None or (np.shape(w) == self.labels_.shape and (np.asarray(w) >= 0).all()))
-            and (
-                not isinstance(self.kernel_.domain, GramRows)
-                or np.shape(self.X_fit_) == self.labels_.shape
-            )
+            and (self.kernel_.domain.holds_points or np.shape(self.X_fit_) == self.labels_.shape)
         ):
             raise ModelFileError("the arrays of a SpectralClustering do not fit one another")

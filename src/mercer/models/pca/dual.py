@@ -15,7 +15,7 @@ from mercer.estimator import INDEFINITE, JUDGED, check_definite, unproven
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
 from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded
-from mercer.operators import Dense, Gram, OnDevice, Operator
+from mercer.operators import Dense, Gram, OnDevice, Operator, gram_of
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
 from mercer.solvers.linear import signs_of
@@ -99,7 +99,7 @@ def by_dense(
     kernel: Kernel, X: Any, w: np.ndarray | None, want: Wanted, drop: bool, owner: str
 ) -> Components:
     """Return components by LAPACK, or by torch on its device, from the centred matrix."""
-    gram = Gram(kernel, X, keep=False)
+    gram = gram_of(kernel, X)
     n = gram.shape[0]
     k = None if want.count is None or want.count >= n else want.count
     K = _matrix(gram, kernel, 2 if k is not None and k < n / 2 else 5, owner)
@@ -141,7 +141,7 @@ def by_subspace(
         Of the solver; tol=0 means 1e-9, or up to 1e-5 where rounding of the kernel values forbids
         that.
     """
-    gram = Gram(kernel, X, keep=False)
+    gram = gram_of(kernel, X)
     n = gram.shape[0]
     K: Any = gram
     if 9 * n * n <= gram.room:  # the matrix, and an eighth of it for blocks
@@ -196,7 +196,7 @@ def by_cholesky(
     The coordinates F are those of φ(x) in the span of the pivots' features, so the components are
     functions of the pivots alone: with F_P, the pivots' own columns, F(x) = F_P⁻ᵀ k(P, x).
     """
-    gram = Gram(kernel, X, keep=False)
+    gram = gram_of(kernel, X)
     n = gram.shape[0]
     roots = None if w is None else np.sqrt(w)
     try:

@@ -12,7 +12,7 @@ from mercer.errors import InvalidInput
 from mercer.estimator import is_plain_linear
 from mercer.kernels import RBF, Attraction, Kernel, Linear, Polynomial, radial_part
 from mercer.memory import require_memory, row_blocks
-from mercer.operators import Gram, placed
+from mercer.operators import gram_of, placed
 from mercer.solvers import Cholesky, Linear as System
 
 WORDS = ("auto", "ridge", "fixed_point")
@@ -61,7 +61,7 @@ def learn_back(
     own = _any_length(kernel)
     back = kernel if own else RBF("median").fit_params(Z)
     what = f"{owner}: a ridge fit to {len(Z)} projections"
-    K = Gram(back, Z).stored(2, what, "Fit fewer rows")
+    K = gram_of(back, Z).stored(2, what, "Fit fewer rows")
     solution = Cholesky().solve(System(K, X, ridge=alpha))
     return back, np.asarray(solution.unwrap())
 
