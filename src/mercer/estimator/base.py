@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from mercer.domains import (
     Bags,
     Domain,
-    GramRows,
     IncompleteVectors,
     Numbers,
     Objects,
@@ -136,7 +135,7 @@ class TakesKernel:
             domain = (given if isinstance(given, Kernel) else as_kernel(given)).domain
         except InvalidInput:  # fit will say what is wrong with the kernel
             domain = Vectors()
-        pairwise = isinstance(domain, GramRows)
+        pairwise = not domain.holds_points
         tags.input_tags.allow_nan = isinstance(domain, IncompleteVectors)
         tags.input_tags.pairwise = pairwise
         tags.input_tags.sparse = not pairwise
@@ -167,7 +166,7 @@ class TakesKernel:
             )
         frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
-        matrix = isinstance(domain, GramRows)
+        matrix = not domain.holds_points
         mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
         plain = (
             rows_of_numbers
@@ -230,7 +229,7 @@ class TakesKernel:
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
-        if reset and isinstance(domain, GramRows) and is_single(given):
+        if reset and matrix and is_single(given):
             return domain.without_noise(X)
         return X
 
