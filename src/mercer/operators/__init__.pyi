@@ -22,6 +22,10 @@ from mercer.operators.gram import (
     gram_of as gram_of,
     rows_on_device as rows_on_device,
 )
+from mercer.operators.neighbors import (
+    find_nearest as find_nearest,
+    neighbour_bytes as neighbour_bytes,
+)
 from mercer.operators.profiles import (
     log_sums as log_sums,
     nearest_squares as nearest_squares,
