@@ -62,6 +62,10 @@ class Domain:
         """Return a checked collection that can be one of training points, or refuse it."""
         return X
 
+    def without_noise(self, X: Any) -> Any:
+        """Return checked training points without the rounding of single precision, if it shows."""
+        return X
+
     def require_again(self, X: Any, owner: str, verb: str) -> None:
         """Refuse to do without training points of which a fitted model keeps too little."""
 

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from mercer.domains import (
     Bags,
     Domain,
-    GramRows,
     IncompleteVectors,
     Numbers,
     Objects,
@@ -27,6 +26,7 @@ from mercer.domains import (
     is_torch,
     odd_point,
     refuse_odd_arrays,
+    same_points,
     to_host,
 )
 from mercer.domains.blocks import no_weight
@@ -95,6 +95,7 @@ class TakesKernel:
     _on_device: bool = False
     kernel: Any
     kernel_: Kernel
+    X_fit_: Any
     set_params = set_params
 
     def __init_subclass__(cls, **options: Any):
@@ -136,7 +137,7 @@ class TakesKernel:
             domain = (given if isinstance(given, Kernel) else as_kernel(given)).domain
         except InvalidInput:  # fit will say what is wrong with the kernel
             domain = Vectors()
-        pairwise = isinstance(domain, GramRows)
+        pairwise = not domain.holds_points
         tags.input_tags.allow_nan = isinstance(domain, IncompleteVectors)
         tags.input_tags.pairwise = pairwise
         tags.input_tags.sparse = not pairwise
@@ -167,7 +168,7 @@ class TakesKernel:
             )
         frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
-        matrix = isinstance(domain, GramRows)
+        matrix = not domain.holds_points
         mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
         plain = (
             rows_of_numbers
@@ -230,7 +231,7 @@ class TakesKernel:
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
-        if reset and isinstance(domain, GramRows) and is_single(given):
+        if reset and matrix and is_single(given):
             return domain.without_noise(X)
         return X
 
@@ -302,6 +303,21 @@ class TakesKernel:
         check_is_fitted(self)
         return self._check_X(X, self.kernel_, reset=False)
 
+    def _points_again(self, X: Any, verb: str) -> Any:
+        """Return the training points; where they are given again they must be those of the fit.
+
+        Of points known by a Gram matrix alone that matrix, which must be given again.
+        """
+        domain, owner = self.kernel_.domain, type(self).__name__
+        domain.require_again(X, owner, verb)
+        if X is None:
+            return self.X_fit_
+        again = to_host(self._check_X(X, self.kernel_, reset=False))
+        if not domain.holds_points:
+            return domain.check_training(again)
+        check_same_points(domain, again, self.X_fit_, owner, verb)
+        return self.X_fit_
+
 
 def held_state(model: Any, needed: Iterable[str]) -> dict[str, Any]:
     """Return what a model read from a file has learned, nothing or all that is needed."""
@@ -310,6 +326,15 @@ def held_state(model: Any, needed: Iterable[str]) -> dict[str, Any]:
     if missing:
         raise ModelFileError(f"a {type(model).__name__} without {', '.join(missing)}")
     return held
+
+
+def check_same_points(domain: Domain, X: Any, Y: Any, owner: str, verb: str) -> None:
+    """Refuse points X given again for a verb of owner that are not those of the fit, Y."""
+    if not same_points(domain, X, Y):
+        raise InvalidInput(
+            f"{owner}.{verb}: X is not what the model was fitted on; pass the training points in "
+            f"the same order, or none: {verb}()."
+        )
 
 
 def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:

@@ -23,6 +23,10 @@ from mercer.operators.gram import (
     placed as placed,
     rows_on_device as rows_on_device,
 )
+from mercer.operators.neighbors import (
+    find_nearest as find_nearest,
+    neighbour_bytes as neighbour_bytes,
+)
 from mercer.operators.profiles import (
     log_sums as log_sums,
     nearest_squares as nearest_squares,
