@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import is_torch, to_host
-from mercer.engines import gram, pick, pull_theta
+from mercer.engines import NumpyEngine, gram, pick, pull_theta
 from mercer.engines.device import full_precision
 from mercer.kernels import Kernel, as_kernel
 from mercer.memory import free_on, named_when_full, require_memory
@@ -47,9 +47,9 @@ class Gram(Operator):
         kernel = as_kernel(kernel)._ready(X, Y)
         self._hold(kernel, *kernel._checked(X, Y), keep)
 
-    def _hold(self, kernel: Kernel, X: Any, Y: Any, keep: bool | None) -> None:
+    def _hold(self, kernel: Kernel, X: Any, Y: Any, keep: bool | None, host: bool = False) -> None:
         self.kernel, self.X, self.Y = kernel, X, Y
-        self._engine = pick(self.X, self.Y)
+        self._engine = NumpyEngine() if host else pick(X, Y)
         size = self.kernel.domain.size
         n = size(self.X)
         self.shape = (n, n if self.Y is None else size(self.Y))
@@ -160,6 +160,10 @@ class Gram(Operator):
         """
         return self._engine.to_numpy(pull_theta(self.bound, W, len(self.kernel.theta), other))
 
+    def pull_diagonal(self, c: np.ndarray) -> np.ndarray:
+        """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ for the log-parameters θ of the kernel."""
+        return np.asarray(self.kernel._pull_diag(self.X, c))
+
     def diagonal(self) -> np.ndarray:
         """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""
         if not self.symmetric:
@@ -221,13 +225,16 @@ class Gram(Operator):
         return f"Gram({self.kernel!r}, shape={self.shape})"
 
 
-def gram_of(kernel: Kernel, X: Any, Y: Any = None, keep: bool | None = False) -> Gram:
+def gram_of(
+    kernel: Kernel, X: Any, Y: Any = None, keep: bool | None = False, *, host: bool = False
+) -> Gram:
     """Return K of canonical collections and a fitted kernel, neither of which is looked at again.
 
-    As models have them. Nothing is kept but on demand: products are those of tiles.
+    As models have them. Nothing is kept but on demand: products are those of tiles. With `host` it
+    is computed in main memory, whatever engine is in force.
     """
     K = Gram.__new__(Gram)
-    K._hold(kernel, X, Y, keep)
+    K._hold(kernel, X, Y, keep, host)
     return K
 
 
