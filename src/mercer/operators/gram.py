@@ -59,6 +59,7 @@ class Gram(Operator):
         self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
         self._keep = keep
         self._matrix: Any = None
+        self._bound: Any = None
         self._verified = False
 
     @property
@@ -145,7 +146,9 @@ class Gram(Operator):
     @property
     def bound(self) -> Any:
         """The kernel bound to its collections where they are computed: what makes the tiles."""
-        return self._engine.bound(self.kernel, self.X, self.Y)
+        if self._bound is None:
+            self._bound = self._engine.bound(self.kernel, self.X, self.Y)
+        return self._bound
 
     def pull_theta(self, W: Any, other: int = 0) -> np.ndarray:
         """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the log-parameters θ of the kernel, tile by tile.
