@@ -5,6 +5,7 @@ from mercer.kernels.algebra import (
     Product as Product,
     Series as Series,
     Sum as Sum,
+    with_median as with_median,
 )
 from mercer.kernels.base import DEFAULT_BOUNDS as DEFAULT_BOUNDS, Kernel as Kernel
 from mercer.kernels.bound import Bound as Bound

@@ -22,6 +22,7 @@ from mercer.operators.gram import (
     gram_of as gram_of,
     placed as placed,
     rows_on_device as rows_on_device,
+    upper_half as upper_half,
 )
 from mercer.operators.neighbors import (
     find_nearest as find_nearest,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import is_torch, to_host
-from mercer.engines import NumpyEngine, gram, pick, pull_theta
+from mercer.engines import NumpyEngine, below_diagonal, gram, pick, pull_points, pull_theta
 from mercer.engines.device import full_precision
 from mercer.kernels import Kernel, as_kernel
 from mercer.memory import free_on, named_when_full, require_memory
@@ -163,6 +163,11 @@ class Gram(Operator):
         """
         return self._engine.to_numpy(pull_theta(self.bound, W, len(self.kernel.theta), other))
 
+    def pull_points(self, W: np.ndarray) -> np.ndarray:
+        """Return Σⱼ Wᵢⱼ ∇k(xᵢ, yⱼ), the gradient in the first point, for every row of X."""
+        bound = self.bound
+        return self._engine.to_numpy(pull_points(bound, bound.asarray(W), self.X.shape[1]))
+
     def pull_diagonal(self, c: np.ndarray) -> np.ndarray:
         """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ for the log-parameters θ of the kernel."""
         return np.asarray(self.kernel._pull_diag(self.X, c))
@@ -183,10 +188,22 @@ class Gram(Operator):
         """
         if out is None:
             return self._compute() if self._matrix is None else self._engine.to_numpy(self._matrix)
-        if self._matrix is None and self._engine.name == "numpy":
-            return gram(self.bound, out=out)
-        out[...] = self._engine.to_numpy(gram(self.bound) if self._matrix is None else self._matrix)
+        if self._matrix is None:
+            return self._written(self.bound, out)
+        out[...] = self._engine.to_numpy(self._matrix)
         return out
+
+    def _written(self, bound: Any, out: np.ndarray) -> np.ndarray:
+        """Return the values of a bound kernel in an array, wherever they were computed."""
+        if bound.xp is np:
+            return gram(bound, out=out)
+        out[...] = self._engine.to_numpy(gram(bound))
+        return out
+
+    def rows_of(self, index: np.ndarray, out: np.ndarray | None = None) -> Any:
+        """Return rows, as of other points: in the array given, or where they are computed."""
+        part = self.bound.rows_of(index)
+        return gram(part) if out is None else self._written(part, out)
 
     def stored(self, matrices: int, what: str, cure: str) -> Operator:
         """Return a symmetric K in float64 that belongs to the caller, where it is computed.
@@ -198,18 +215,27 @@ class Gram(Operator):
         what, cure : str
             What needs them, and what to do where they do not fit, for the message.
         """
-        n = self.shape[0]
-        bound = None if self.device is None else self.bound
-        like = None if bound is None or bound.xp is np else bound._like
-        require_memory(8 * n * n * matrices, what, cure, like)
-        if bound is not None and like is not None:
-            with named_when_full(what, cure):
-                out = bound.empty((n, n), wide=True)
-            return OnDevice(gram(bound, out=out), symmetric=True)
+        if self.device is not None and self.bound.xp is not np:
+            return OnDevice(self.there(self.space(what, cure, matrices)), symmetric=True)
+        require_memory(8 * self.shape[0] ** 2 * matrices, what, cure)
         K = self.to_dense()
         given = K is self.X or not K.flags.owndata or not K.flags.writeable
         K = np.array(K, dtype=np.float64, order="C", copy=True if given else None)
         return Dense(K, symmetric=True)
+
+    def space(self, what: str, cure: str, matrices: int = 1) -> Any:
+        """Return an array or tensor for K in float64 where it is computed, if so many fit there."""
+        bound, (n, m) = self.bound, self.shape
+        require_memory(8 * n * m * matrices, what, cure, bound._like)
+        with named_when_full(what, cure):
+            return bound.empty((n, m), wide=True)
+
+    def there(self, out: Any = None) -> Any:
+        """Return the matrix where it is computed, in the array or tensor given if there is one."""
+        if out is None or not self.bound.whole:
+            return gram(self.bound, out=out)
+        out[...] = gram(self.bound)
+        return out
 
     def beside(self, A: np.ndarray) -> Dense | OnDevice:
         """Return a matrix where this one is computed, if there is room for it and one more."""
@@ -239,6 +265,19 @@ def gram_of(
     K = Gram.__new__(Gram)
     K._hold(kernel, X, Y, keep, host)
     return K
+
+
+def upper_half(T: Any) -> Any:
+    """Keep of a square tile the entries above its diagonal and half of those on it, in place.
+
+    So do weights Wᵢⱼ + Wⱼᵢ become those that `Gram.pull_theta` wants of a diagonal tile.
+    """
+    if is_torch(T):
+        T.triu_().diagonal().mul_(0.5)
+        return T
+    np.copyto(T, 0.0, where=below_diagonal(len(T)))
+    np.einsum("ii->i", T)[...] *= 0.5
+    return T
 
 
 def placed(*arrays: np.ndarray) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,10 @@ class CholeskyFactor(TriangularFactor):
             out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
             out[j:] += right.T @ B[i:j]
         return out
+
+    def computing_there(self) -> AbstractContextManager:
+        """Return options under which is computed where the factor is: main memory changes none."""
+        return nullcontext()
 
     def on_host(self) -> CholeskyFactor:
         """Return the factor in main memory, where it is.

@@ -21,6 +21,7 @@ from mercer.estimator import (
     prepare_labels,
     unproven,
 )
+from mercer.kernels import with_median
 from mercer.memory import require_memory
 from mercer.models.gp.base import (
     check_search,
@@ -41,7 +42,7 @@ from mercer.models.gp.classes.inference import (
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.regression import Problem
-from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise, with_median
+from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Solution
