@@ -28,6 +28,7 @@ from mercer.domains.points import (
     largest as largest,
     moderate as moderate,
     point_keys as point_keys,
+    same_points as same_points,
     shifted as shifted,
 )
 from mercer.domains.series import Series as Series, SeriesCollection as SeriesCollection

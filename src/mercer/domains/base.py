@@ -64,8 +64,16 @@ class Domain:
         """Return what a fitted model must keep of the training points at the given positions."""
         return self.keep(self.take(X, index))
 
+    def renumber(self, kept: Any, rows: Index) -> Any:
+        """Return what is kept of a subset of training points; positions in it become those of X."""
+        return kept
+
     def check_training(self, X: Any, name: str = "X") -> Any:
         """Return a checked collection that can be one of training points, or refuse it."""
+        return X
+
+    def without_noise(self, X: Any) -> Any:
+        """Return checked training points without the rounding of single precision, if it shows."""
         return X
 
     def require_again(self, X: Any, owner: str, verb: str) -> None:

@@ -99,6 +99,10 @@ class GramRows(Domain):
         """Return the positions of some training points."""
         return self.keep(X)[index]
 
+    def renumber(self, kept: np.ndarray, rows: Any) -> np.ndarray:
+        """Return positions among all training points for those among some of them."""
+        return rows[kept]
+
     def check_training(self, X: np.ndarray, name: str = "X") -> np.ndarray:
         """Return a matrix that can be a Gram matrix, or refuse it."""
         return self.check_square(X, name)

@@ -1,6 +1,7 @@
 from mercer.estimator.base import (
     KernelEstimator as KernelEstimator,
     TakesKernel as TakesKernel,
+    check_same_points as check_same_points,
     check_targets as check_targets,
     check_weights as check_weights,
     is_single as is_single,
@@ -51,7 +52,6 @@ from mercer.estimator.sample import (
     Sample as Sample,
     assemble as assemble,
     check_labels as check_labels,
-    check_same_points as check_same_points,
     choose_class as choose_class,
     class_signs as class_signs,
     class_weights as class_weights,
@@ -62,7 +62,6 @@ from mercer.estimator.sample import (
     n_features as n_features,
     prepare_labels as prepare_labels,
     prepare_targets as prepare_targets,
-    same_points as same_points,
     with_weight as with_weight,
 )
 from mercer.estimator.scores import (

@@ -18,7 +18,6 @@ from mercer import state
 from mercer.domains import (
     Bags,
     Domain,
-    GramRows,
     IncompleteVectors,
     Numbers,
     Objects,
@@ -28,6 +27,7 @@ from mercer.domains import (
     is_torch,
     odd_point,
     refuse_odd_arrays,
+    same_points,
     to_host,
 )
 from mercer.domains.blocks import no_weight
@@ -99,6 +99,7 @@ class TakesKernel:
     _on_device: bool = False
     kernel: Any
     kernel_: Kernel
+    X_fit_: Any
     set_params = set_params
 
     def __init_subclass__(cls, **options: Any):
@@ -146,7 +147,7 @@ class TakesKernel:
             domain = (given if isinstance(given, Kernel) else as_kernel(given)).domain
         except InvalidInput:  # fit will say what is wrong with the kernel
             domain = Vectors()
-        pairwise = isinstance(domain, GramRows)
+        pairwise = not domain.holds_points
         tags.input_tags.allow_nan = isinstance(domain, IncompleteVectors)
         tags.input_tags.pairwise = pairwise
         tags.input_tags.sparse = not pairwise
@@ -177,7 +178,7 @@ class TakesKernel:
             )
         frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
-        matrix = isinstance(domain, GramRows)
+        matrix = not domain.holds_points
         mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
         plain = (
             rows_of_numbers
@@ -240,7 +241,7 @@ class TakesKernel:
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
-        if reset and isinstance(domain, GramRows) and is_single(given):
+        if reset and matrix and is_single(given):
             return domain.without_noise(X)
         return X
 
@@ -311,6 +312,30 @@ class TakesKernel:
         """Return new points for a fitted model."""
         check_is_fitted(self)
         return self._check_X(X, self.kernel_, reset=False)
+
+    def _points_again(self, X: Any, verb: str) -> Any:
+        """Return the training points; where they are given again they must be those of the fit.
+
+        Of points known by a Gram matrix alone that matrix, which must be given again.
+        """
+        domain, owner = self.kernel_.domain, type(self).__name__
+        domain.require_again(X, owner, verb)
+        if X is None:
+            return self.X_fit_
+        again = to_host(self._check_X(X, self.kernel_, reset=False))
+        if not domain.holds_points:
+            return domain.check_training(again)
+        check_same_points(domain, again, self.X_fit_, owner, verb)
+        return self.X_fit_
+
+
+def check_same_points(domain: Domain, X: Any, Y: Any, owner: str, verb: str) -> None:
+    """Refuse points X given again for a verb of owner that are not those of the fit, Y."""
+    if not same_points(domain, X, Y):
+        raise InvalidInput(
+            f"{owner}.{verb}: X is not what the model was fitted on; pass the training points in "
+            f"the same order, or none: {verb}()."
+        )
 
 
 def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:

@@ -11,7 +11,6 @@ from mercer.domains import (
     KERNEL_FOR_POINTS,
     KERNEL_FOR_ROWS,
     Domain,
-    GramRows,
     StringCollection,
     Table,
     odd_point,
@@ -60,7 +59,7 @@ def explain_points(
         Whether the estimator would take another kernel, such as a function of two objects.
     """
     text = _first_line(error)
-    matrix = isinstance(domain, GramRows)
+    matrix = not domain.holds_points
     if X is None:
         return f"{owner}: X is None; give one row a point."
     if hasattr(X, "collect") and not hasattr(X, "__len__"):

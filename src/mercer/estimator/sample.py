@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.domains import Domain, Packed, Table, is_torch, to_host
+from mercer.domains import Domain, is_torch, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
 from mercer.kernels import Kernel
@@ -331,58 +331,6 @@ def assemble(
         X, y, weights = kernel.domain.subset(X, kept), y[kept], weights[kept]
         repeats = None if repeats is None else repeats[kept]
     return Sample(kernel.fit_params(X, repeats), X, y, weights, repeats, kept, n, classes)
-
-
-# ---- Training points given a second time: whether they are those of the fit, which of them
-# count.
-
-
-def same_points(domain: Domain, X: Any, Y: Any) -> bool:
-    """Return whether two canonical collections hold equal points in the same order.
-
-    Objects that compare by identity only are taken on trust.
-
-    Parameters
-    ----------
-    domain : Domain
-        Where the points are from.
-    X, Y : canonical collections
-        The points.
-    """
-    if domain.size(X) != domain.size(Y):
-        return False
-    if sp.issparse(X) or sp.issparse(Y):
-        return X.shape == Y.shape and bool(abs(X - Y).max() == 0)
-    if isinstance(X, np.ndarray):
-        return np.array_equal(X, Y, equal_nan=X.dtype.kind == "f")
-    if isinstance(X, Packed):
-        return X == Y
-    if isinstance(X, Table):  # a model keeps the columns that its kernel looks at
-        return domain.keep(X) == Y
-    return all(not _comparable(a) or bool(np.all(a == b)) for a, b in zip(X, Y, strict=True))
-
-
-def check_same_points(domain: Domain, X: Any, Y: Any, owner: str, verb: str) -> None:
-    """Refuse points given again that are not those of the fit.
-
-    Parameters
-    ----------
-    domain : Domain
-        Where the points are from.
-    X, Y : canonical collections
-        The points given, and those of the fit.
-    owner, verb : str
-        Whose method it is, and its name.
-    """
-    if not same_points(domain, X, Y):
-        raise InvalidInput(
-            f"{owner}.{verb}: X is not what the model was fitted on; pass the training points in "
-            f"the same order, or none: {verb}()."
-        )
-
-
-def _comparable(a: Any) -> bool:
-    return any("__eq__" in vars(kind) for kind in type(a).__mro__[:-1])
 
 
 def with_weight(domain: Domain, X: Any, weights: Any) -> Any:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, largest
+from mercer.domains import largest
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
 from mercer.kernels import Kernel, Pairwise, Precomputed
+from mercer.operators import gram_of
 from mercer.solvers import factor
 
 
@@ -92,10 +93,10 @@ def check_lengths(
     """
     diagonal = np.array(kernel.diag(X), dtype=float)
     refuse_negative(kernel, diagonal, owner, rows)
-    if not isinstance(kernel.domain, GramRows):
+    if kernel.domain.holds_points:
         n = len(diagonal)
         some = np.unique(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
-        kernel._bind(kernel.domain.take(X, some)).verify()
+        gram_of(kernel, kernel.domain.take(X, some)).bound.verify()
     if underflow and 0 < _size(X) < NO_SQUARE and diagonal.max(initial=0.0) < TINY:
         raise InvalidInput(
             f"{owner}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel!r} "

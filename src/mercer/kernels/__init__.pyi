@@ -5,6 +5,7 @@ from mercer.kernels.algebra import (
     Product as Product,
     Series as Series,
     Sum as Sum,
+    with_median as with_median,
 )
 from mercer.kernels.base import DEFAULT_BOUNDS as DEFAULT_BOUNDS, Kernel as Kernel
 from mercer.kernels.bound import Bound as Bound
@@ -65,9 +66,11 @@ from mercer.kernels.precomputed import (
 )
 from mercer.kernels.radial import (
     RBF as RBF,
+    Attraction as Attraction,
     Matern as Matern,
     RationalQuadratic as RationalQuadratic,
     matern_profile as matern_profile,
+    radial_part as radial_part,
 )
 from mercer.kernels.repaired import Repaired as Repaired
 from mercer.kernels.scales import (

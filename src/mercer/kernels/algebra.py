@@ -22,12 +22,13 @@ from mercer.domains import (
     namespace,
 )
 from mercer.engines.device import FusedScaled, FusedSum
-from mercer.errors import InvalidInput, NotAKernel
+from mercer.errors import InvalidInput, MercerError, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.constant import Constant, ConstantBound
 from mercer.kernels.geometry import Geometry, geometry_of
 from mercer.kernels.precomputed import Precomputed
+from mercer.kernels.scales import median_distance
 from mercer.kernels.spectral import Convolution, Mixture, spectral_measure
 
 # ---- `Combination`: a kernel made of other kernels, and the domain that serves all of them ----
@@ -598,3 +599,23 @@ def _horner(coefficients: Any, K: Any) -> Any:
     for c in reversed(tuple(coefficients)):
         out = out * K + float(c)
     return out
+
+
+def with_median(kernel: Kernel, X: Any, weights: np.ndarray | None) -> Kernel:
+    """Return the kernel with its length scales at median distances, of each column if it has many.
+
+    Length scales that distances do not decide, such as that of a periodic kernel, stay.
+    """
+    if isinstance(kernel, Combination):
+        inside = zip(kernel._parts, kernel._inside(X), strict=True)
+        return kernel._replace({name: with_median(k, Z, weights) for name, (k, Z) in inside})
+    if "length_scale" not in dict(kernel._own()):
+        return kernel
+    try:
+        if np.ndim(kernel.length_scale) == 0:  # type: ignore[attr-defined]
+            return kernel._replace({"length_scale": "median"}).fit_params(X, weights)
+        X = X.tocsc() if sp.issparse(X) else X
+        each = [median_distance(X[:, [j]], weights) for j in range(X.shape[1])]
+        return kernel._replace({"length_scale": np.sqrt(len(each)) * np.array(each)})
+    except (MercerError, TypeError, IndexError):  # no word of its, or no points with distances
+        return kernel

@@ -9,8 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.polynomial import Polynomial
 
-from mercer.domains import beside, is_torch
+from mercer.domains import beside, is_torch, namespace
 from mercer.errors import InvalidInput
+from mercer.kernels.algebra import Product, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.constant import Constant, White
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
 from mercer.kernels.parameters import check_covariance, check_number
@@ -360,3 +363,44 @@ class RationalQuadratic(Radial):
         u = s / (2 * self.alpha)
         log = xp.log1p(u)
         return {"alpha": self.alpha * (u / (1 + u) - log) * xp.exp(-self.alpha * log)}
+
+
+# ---- Where a sum of radial kernels is largest: what pre-images and mean shifts ask for ----
+
+
+def radial_part(kernel: Kernel) -> Any:
+    """Return the kernel κ(‖x − y‖²), up to scales, in a kernel aκ + b with a > 0; None without one.
+
+    Neither a nor b, nor noise on the diagonal, changes where Σᵢ γᵢ k(z, xᵢ) is largest. The profile
+    of `Laplacian` is of ‖x − y‖₁, and will not do.
+    """
+    if isinstance(kernel, Sum):
+        rest = [k for k in kernel._kernels() if not isinstance(k, Constant | White)]
+        return radial_part(rest[0]) if len(rest) == 1 else None
+    if isinstance(kernel, Product):
+        rest = [k for k in kernel._kernels() if not (isinstance(k, Constant) and k.value > 0)]
+        return radial_part(rest[0]) if len(rest) == 1 else None
+    plain = isinstance(kernel, Radial) and type(kernel)._bind is Radial._bind
+    return kernel if plain else None
+
+
+class Attraction:
+    """Σᵢ γᵢ κ(s(z, xᵢ)) at z for points x of a radial kernel, and what pulls z to its maximum."""
+
+    def __init__(self, kernel: Any, points: Any):
+        self.kernel, self.points, self.xp = kernel, points, namespace(points)
+        self.metric = kernel._to_metric(points)
+        self.squares = (self.metric * self.metric).sum(1)
+
+    def __call__(self, z: Any, coef: Any) -> tuple[Any, Any, Any, Any]:
+        """Return the sum, mass Σγg, size Σ|γg| and Σγgx with g = −κ′, a row of coefficients a z."""
+        a = self.kernel._to_metric(z)
+        s = (a * a).sum(1)[:, None] + self.squares - 2 * a @ self.metric.T
+        s = s.clip(0.0)
+        value = (coef * self.kernel._profile(s, self.xp)).sum(1)
+        pull = coef * -self.kernel._true_slope(s, self.xp)
+        return value, pull.sum(1), abs(pull).sum(1), pull @ self.points
+
+    def lengths(self, steps: np.ndarray) -> np.ndarray:
+        """Return how long steps are in length scales."""
+        return np.linalg.norm(np.asarray(self.kernel._to_metric(steps)), axis=1)

@@ -23,7 +23,13 @@ from mercer.operators.device import (
 from mercer.operators.gram import (
     Gram as Gram,
     gram_of as gram_of,
+    placed as placed,
     rows_on_device as rows_on_device,
+    upper_half as upper_half,
+)
+from mercer.operators.neighbors import (
+    find_nearest as find_nearest,
+    neighbour_bytes as neighbour_bytes,
 )
 from mercer.operators.profiles import (
     log_sums as log_sums,

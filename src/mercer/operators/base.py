@@ -130,6 +130,10 @@ class Dense(Operator):
         """Return the array itself, not a copy."""
         return self.array
 
+    def square(self) -> Dense:
+        """Return A Aᵀ."""
+        return Dense(self.array @ self.array.T, symmetric=True)
+
 
 class Transposed(Operator):
     """Aᵀ of an operator that is not symmetric."""
@@ -217,6 +221,10 @@ class OnDevice(Operator):
     def diagonal(self) -> np.ndarray:
         """Return the diagonal."""
         return to_host(self.tensor.diagonal()).copy()
+
+    def square(self) -> OnDevice:
+        """Return A Aᵀ."""
+        return OnDevice(self.tensor @ self.tensor.T, symmetric=True)
 
     def _like(self, V: np.ndarray) -> Any:
         return self.tensor.new_tensor(np.ascontiguousarray(V, dtype=np.float64))

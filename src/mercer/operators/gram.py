@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import is_torch, to_host
-from mercer.engines import gram, pick, pull_theta
+from mercer.engines import NumpyEngine, below_diagonal, gram, pick, pull_points, pull_theta
 from mercer.engines.device import full_precision
 from mercer.kernels import Kernel, Precomputed, as_kernel
-from mercer.memory import free_on, require_memory
-from mercer.operators.base import Index, Operator
+from mercer.memory import free_on, named_when_full, require_memory
+from mercer.operators.base import Dense, Index, OnDevice, Operator
 
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
@@ -47,9 +47,9 @@ class Gram(Operator):
         kernel = as_kernel(kernel)._ready(X, Y)
         self._hold(kernel, *kernel._checked(X, Y), keep)
 
-    def _hold(self, kernel: Kernel, X: Any, Y: Any, keep: bool | None) -> None:
+    def _hold(self, kernel: Kernel, X: Any, Y: Any, keep: bool | None, host: bool = False) -> None:
         self.kernel, self.X, self.Y = kernel, X, Y
-        self._engine = pick(self.X, self.Y)
+        self._engine = NumpyEngine() if host else pick(X, Y)
         size = self.kernel.domain.size
         n = size(self.X)
         self.shape = (n, n if self.Y is None else size(self.Y))
@@ -59,6 +59,7 @@ class Gram(Operator):
         self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
         self._keep = keep if self.kernel.domain.holds_points else None
         self._matrix: Any = X if self.symmetric and type(kernel) is Precomputed else None
+        self._bound: Any = None
         self._verified = False
 
     @property
@@ -75,10 +76,15 @@ class Gram(Operator):
         """Bytes of the whole matrix."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
-    def _kept(self) -> Any:
+    @property
+    def room(self) -> int:
+        """Bytes that may be allocated where it is computed."""
+        return free_on(self.device)
+
+    def kept(self) -> Any:
         """Return the matrix where it is computed, if there is room to keep it; else None."""
         if self._matrix is None:
-            keep = 2 * self.nbytes <= free_on(self.device) if self._keep is None else self._keep
+            keep = 2 * self.nbytes <= self.room if self._keep is None else self._keep
             if keep:
                 self._matrix = self._engine.gram(self.kernel, self.X, self.Y)
         return self._matrix
@@ -87,13 +93,13 @@ class Gram(Operator):
         return self._engine.to_numpy(self._engine.gram(self.kernel, self.X, self.Y))
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
-        K = self._kept()
+        K = self.kept()
         if K is not None:
             return _product(K, V)
         return self._engine.to_numpy(self._engine.matmul(self.kernel, self.X, self.Y, V))
 
     def _rmatmul(self, V: np.ndarray) -> np.ndarray:
-        K = self._kept()
+        K = self.kept()
         if K is not None:
             return _product(K.T, V)
         if not self.kernel.domain.holds_points:  # k(Y, X) is not given, only k(X, Y)
@@ -106,7 +112,7 @@ class Gram(Operator):
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
         given = not self.kernel.domain.holds_points
-        if (self._kept() if given else self._matrix) is not None:
+        if (self.kept() if given else self._matrix) is not None:
             return self._engine.to_numpy(self._matrix[rows][:, cols])
         if isinstance(rows, slice) and isinstance(cols, slice):
             n, m = rows.stop - rows.start, cols.stop - cols.start
@@ -141,7 +147,9 @@ class Gram(Operator):
     @property
     def bound(self) -> Any:
         """The kernel bound to its collections where they are computed: what makes the tiles."""
-        return self._engine.bound(self.kernel, self.X, self.Y)
+        if self._bound is None:
+            self._bound = self._engine.bound(self.kernel, self.X, self.Y)
+        return self._bound
 
     def pull_theta(self, W: Any, other: int = 0) -> np.ndarray:
         """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the log-parameters θ of the kernel, tile by tile.
@@ -155,6 +163,15 @@ class Gram(Operator):
             Bytes of the memory budget that the caller holds.
         """
         return self._engine.to_numpy(pull_theta(self.bound, W, len(self.kernel.theta), other))
+
+    def pull_points(self, W: np.ndarray) -> np.ndarray:
+        """Return Σⱼ Wᵢⱼ ∇k(xᵢ, yⱼ), the gradient in the first point, for every row of X."""
+        bound = self.bound
+        return self._engine.to_numpy(pull_points(bound, bound.asarray(W), self.X.shape[1]))
+
+    def pull_diagonal(self, c: np.ndarray) -> np.ndarray:
+        """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ for the log-parameters θ of the kernel."""
+        return np.asarray(self.kernel._pull_diag(self.X, c))
 
     def diagonal(self) -> np.ndarray:
         """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""
@@ -173,10 +190,60 @@ class Gram(Operator):
         if out is None:
             K = self._matrix
             return self._compute() if K is None or K is self.X else self._engine.to_numpy(K)
-        if self._matrix is None and self._engine.name == "numpy":
-            return gram(self.bound, out=out)
-        out[...] = self._engine.to_numpy(gram(self.bound) if self._matrix is None else self._matrix)
+        if self._matrix is None:
+            return self._written(self.bound, out)
+        out[...] = self._engine.to_numpy(self._matrix)
         return out
+
+    def _written(self, bound: Any, out: np.ndarray) -> np.ndarray:
+        """Return the values of a bound kernel in an array, wherever they were computed."""
+        if bound.xp is np:
+            return gram(bound, out=out)
+        out[...] = self._engine.to_numpy(gram(bound))
+        return out
+
+    def rows_of(self, index: np.ndarray, out: np.ndarray | None = None) -> Any:
+        """Return rows, as of other points: in the array given, or where they are computed."""
+        part = self.bound.rows_of(index)
+        return gram(part) if out is None else self._written(part, out)
+
+    def stored(self, matrices: int, what: str, cure: str) -> Operator:
+        """Return a symmetric K in float64 that belongs to the caller, where it is computed.
+
+        Parameters
+        ----------
+        matrices : int
+            How many of its size are needed in all.
+        what, cure : str
+            What needs them, and what to do where they do not fit, for the message.
+        """
+        if self.device is not None and self.bound.xp is not np:
+            return OnDevice(self.there(self.space(what, cure, matrices)), symmetric=True)
+        require_memory(8 * self.shape[0] ** 2 * matrices, what, cure)
+        K = self.to_dense()
+        given = K is self.X or not K.flags.owndata or not K.flags.writeable
+        K = np.array(K, dtype=np.float64, order="C", copy=True if given else None)
+        return Dense(K, symmetric=True)
+
+    def space(self, what: str, cure: str, matrices: int = 1) -> Any:
+        """Return an array or tensor for K in float64 where it is computed, if so many fit there."""
+        bound, (n, m) = self.bound, self.shape
+        require_memory(8 * n * m * matrices, what, cure, bound._like)
+        with named_when_full(what, cure):
+            return bound.empty((n, m), wide=True)
+
+    def there(self, out: Any = None) -> Any:
+        """Return the matrix where it is computed, in the array or tensor given if there is one."""
+        if out is None or not self.bound.whole:
+            return gram(self.bound, out=out)
+        out[...] = gram(self.bound)
+        return out
+
+    def beside(self, A: np.ndarray) -> Dense | OnDevice:
+        """Return a matrix where this one is computed, if there is room for it and one more."""
+        if self.device is None or 2 * A.nbytes > self.room:
+            return Dense(A, symmetric=False)
+        return OnDevice(self._engine.asarray(A))
 
     def rows_there(self) -> Callable[[np.ndarray], Any]:
         """Return a function of positions that makes those rows as a tensor where they are computed.
@@ -189,14 +256,36 @@ class Gram(Operator):
         return f"Gram({self.kernel!r}, shape={self.shape})"
 
 
-def gram_of(kernel: Kernel, X: Any, Y: Any = None, keep: bool | None = False) -> Gram:
+def gram_of(
+    kernel: Kernel, X: Any, Y: Any = None, keep: bool | None = False, *, host: bool = False
+) -> Gram:
     """Return K of canonical collections and a fitted kernel, neither of which is looked at again.
 
-    As models have them. Nothing is kept but on demand: products are those of tiles.
+    As models have them. Nothing is kept but on demand: products are those of tiles. With `host` it
+    is computed in main memory, whatever engine is in force.
     """
     K = Gram.__new__(Gram)
-    K._hold(kernel, X, Y, keep)
+    K._hold(kernel, X, Y, keep, host)
     return K
+
+
+def upper_half(T: Any) -> Any:
+    """Keep of a square tile the entries above its diagonal and half of those on it, in place.
+
+    So do weights Wᵢⱼ + Wⱼᵢ become those that `Gram.pull_theta` wants of a diagonal tile.
+    """
+    if is_torch(T):
+        T.triu_().diagonal().mul_(0.5)
+        return T
+    np.copyto(T, 0.0, where=below_diagonal(len(T)))
+    np.einsum("ii->i", T)[...] *= 0.5
+    return T
+
+
+def placed(*arrays: np.ndarray) -> list[Any]:
+    """Return arrays where K of such points is computed: as tensors, or as they are."""
+    engine = pick(*arrays)
+    return [engine.asarray(A) for A in arrays]
 
 
 def rows_on_device(bound: Any, K: Any = None) -> Callable[[np.ndarray], Any]:

@@ -15,7 +15,7 @@ from mercer import (
     Periodic,
     SparseGaussianProcessRegressor,
 )
-from mercer.models.gp.search import with_median
+from mercer.kernels import with_median
 
 GP = GaussianProcessRegressor
 

@@ -8,7 +8,6 @@ from mercer.engines.device.place import (
     chosen_device as chosen_device,
     computing_on as computing_on,
     full_precision as full_precision,
-    room as room,
     to_device as to_device,
     where_is as where_is,
 )

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from mercer.domains import is_torch, to_host
 from mercer.engines.base import FEWER, Engine
 from mercer.errors import InvalidInput
-from mercer.memory import free_memory, named_when_full
+from mercer.memory import named_when_full
 from mercer.settings import config, get_config
 
 # ---- The torch engine: the same formulas on the device of the tensors ----
@@ -98,13 +98,6 @@ def where_is(X: Any) -> AbstractContextManager:
     beside the n × n that are made of them on the device.
     """
     return computing_on(X.device if is_torch(X) else None)
-
-
-def room() -> int:
-    """Return the bytes that may be allocated where the engine in force computes."""
-    if get_config().engine != "torch":
-        return get_config().memory
-    return free_memory(TorchEngine().asarray(np.zeros(1)))
 
 
 # ---- Products of float32 tensors in the precision of float32, whatever a user allowed torch ----

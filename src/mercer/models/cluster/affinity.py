@@ -9,13 +9,11 @@ import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.features import equal_points
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks, smaller_rank
-from mercer.operators import Dense, Gram, Operator, spread
+from mercer.operators import Dense, Gram, Operator, gram_of, spread
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
 from mercer.threads import times
@@ -49,10 +47,10 @@ class NormalisedAffinity(Operator):
 
     def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray, owner: str):
         self.kernel, self.owner, self.weights = kernel, owner, weights
-        self.X, n = X, kernel.domain.size(X)
+        n = kernel.domain.size(X)
         self.shape = (n, n)
         self.matrix, self.owned = None, False
-        if isinstance(kernel.domain, GramRows):
+        if not kernel.domain.holds_points:
             self.matrix = X
             self._refuse_negative_values()  # before the diagonal is taken for squared lengths
         self.gram = Gram(kernel, X, keep=False)
@@ -104,13 +102,12 @@ class NormalisedAffinity(Operator):
         self.loops = self.weights * self.diagonals * (not self.owned)
 
     def _look_at_tiles(self) -> np.ndarray:
-        engine, w = pick(self.X, None), self.weights
-        bound = self.kernel._bind(engine.asarray(self.X))
+        w = self.weights
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
             return np.stack([T @ w, T.min(axis=1), T.max(axis=1)], axis=1)
 
-        out = spread(bound, np.empty((self.shape[0], 3)), step, arrays=1)
+        out = spread(self.gram.bound, np.empty((self.shape[0], 3)), step, arrays=1)
         i = int(out[:, 1].argmin())
         if out[i, 1] < -ROUNDING * float(out[:, 2].max()):
             self._refuse_negative(i, int(self.rows_of(np.array([i]))[0].argmin()))
@@ -189,7 +186,7 @@ def copies_of(kernel: Any, X: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """
     every = np.arange(len(w))
     there = np.flatnonzero(w > 0)
-    if isinstance(kernel.domain, GramRows) or w[there].min(initial=1.0) < 1:
+    if not kernel.domain.holds_points or w[there].min(initial=1.0) < 1:
         return every, every
     first = every.copy()
     first[there] = there[equal_points(kernel.domain.take(X, there))]
@@ -224,7 +221,7 @@ def pick_spectral_method(kernel: Kernel, n: int, rank: int) -> str:
         Number of pivots.
     """
     memory = get_config().memory
-    if isinstance(kernel.domain, GramRows) or not kernel.psd:
+    if not kernel.domain.holds_points or not kernel.psd:
         return "exact"
     if n <= MOST_EXACT and 8 * n**2 <= memory // 2:
         return "exact"
@@ -282,8 +279,8 @@ class LowRankAffinity(Operator):
             f"{owner}: a factor of rank {min(rank, n)} of the affinities of {n} rows",
             f"Give a {smaller_rank(spectral_bytes(n, rank), min(n, rank))}",
         )
-        given = isinstance(kernel.domain, GramRows)
-        A = Dense(X, symmetric=True) if given else Gram(kernel, X, keep=False)
+        points = kernel.domain.holds_points
+        A = gram_of(kernel, X) if points else Dense(X, symmetric=True)
         low = rpcholesky(A, rank, random_state, sample_weight=weights)
         self.F, self.error, self.rank = low.F, low.trace_error, low.rank
         self._refuse_negative(low.pivots)

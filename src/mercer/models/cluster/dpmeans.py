@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metaestimators import available_if
 
 from mercer import state
-from mercer.domains import GramRows, moderate, shifted
+from mercer.domains import moderate, shifted
 from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
 from mercer.kernels import Kernel, Linear
@@ -32,7 +32,7 @@ STATE = ("labels_", "n_clusters_", "penalty_", "inertia_", "objective_", "n_iter
 
 
 def _tells_lengths(model: DPMeans) -> bool:
-    if model.kernel is not None and isinstance(model._kernel().domain, GramRows):
+    if model.kernel is not None and not model._kernel().domain.holds_points:
         raise AttributeError(
             "DPMeans: kernel values with training points do not tell k(x, x) of new "
             "points, so neither their distances; give the kernel and the points."

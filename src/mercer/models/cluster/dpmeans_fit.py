@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, is_torch
+from mercer.domains import is_torch
 from mercer.errors import NotAKernel
 from mercer.estimator import INDEFINITE, check_lengths
 from mercer.kernels import Kernel
 from mercer.memory import row_blocks
-from mercer.operators import Gram
+from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
@@ -149,8 +149,8 @@ class KernelSpace:
         self.owner, self.kernel = owner, kernel
         self.diagonal = check_lengths(kernel, X, owner)
         self.n, self.weights = len(self.diagonal), weights
-        self.gram = None if isinstance(kernel.domain, GramRows) else Gram(kernel, X)
-        K = X if self.gram is None else self.gram._kept()
+        self.gram = gram_of(kernel, X, keep=None) if kernel.domain.holds_points else None
+        K = X if self.gram is None else self.gram.kept()
         self.K = None if is_torch(K) else K  # on a device it is multiplied there
         self.scale = float(self.diagonal[weights > 0].max(initial=0.0))
         self.least = self.slack = (8 + self.n**0.5) * EPS * self.scale

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
 from mercer.checks import positive, random_source, step_limit
-from mercer.domains import GramRows, Vectors, to_host
+from mercer.domains import Vectors, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
@@ -50,16 +50,15 @@ Seen = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 def _has_lengths(model: Any) -> bool:
     """Whether k(x, x) of new points can be known."""
     try:
-        matrix = isinstance(model._kernel().domain, GramRows)
+        if model._kernel().domain.holds_points:
+            return True
     except InvalidInput:  # fit will say what is wrong with the kernel
         return True
-    if matrix:
-        raise AttributeError(
-            f"{type(model).__name__}: kernel values with training points do not tell k(x, x) of "
-            "new points, so distances are not known; give the kernel and the points. predict needs "
-            "no k(x, x), and fit_transform has that of the training points."
-        )
-    return True
+    raise AttributeError(
+        f"{type(model).__name__}: kernel values with training points do not tell k(x, x) of new "
+        "points, so distances are not known; give the kernel and the points. predict needs no "
+        "k(x, x), and fit_transform has that of the training points."
+    )
 
 
 class CentreAnswers(TransformerMixin, KernelEstimator):
@@ -109,10 +108,9 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         if V is None:
             inner = self.kernel_.matmul(points, self.X_fit_, self.center_coef_)
             inner = np.ascontiguousarray(self._finite(np.asarray(inner, dtype=float)).T)
-            if isinstance(self.kernel_.domain, GramRows):
-                return inner, self.center_squares_, np.zeros(inner.shape[1]), None
-            lengths = np.asarray(self.kernel_.diag(points), dtype=float)
-            return inner, self.center_squares_, lengths, None
+            known = self.kernel_.domain.holds_points
+            lengths = self.kernel_.diag(points) if known else np.zeros(inner.shape[1])
+            return inner, self.center_squares_, np.asarray(lengths, dtype=float), None
         F, origin = self.kernel_.features(points), np.median(V, axis=0)
         beyond = beyond_features(self.kernel_, points, F)
         V = V - origin
@@ -146,7 +144,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         rows = row_blocks(domain.size(X), row)
         for part in rows:
             seen = self._inner(domain.take(X, part) if len(rows) > 1 else X)
-            if lengths is not None and isinstance(domain, GramRows):
+            if lengths is not None and not domain.holds_points:
                 seen = (*seen[:2], lengths[part], None)
             yield seen
 
@@ -451,12 +449,12 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         n_init = self.n_init
         if isinstance(n_init, str) and n_init == "auto":
             n_init = 10 if isinstance(self.init, str) and self.init == "random" else 1
-        if isinstance(kernel.domain, GramRows):
-            lengths = kernel.domain.check_square(X).diagonal().copy()
+        if kernel.domain.holds_points:
+            lengths = check_lengths(kernel, X, owner, underflow=True)
+        else:
+            lengths = kernel.domain.check_training(X).diagonal().copy()
             refuse_negative(kernel, lengths, owner)
             refuse_distances(X, lengths, owner)
-        else:
-            lengths = check_lengths(kernel, X, owner, underflow=True)
         rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
         return Asked(
             kernel=kernel,
@@ -502,7 +500,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
                     f"{owner}: init has labels from {flat.min()} to {flat.max()}; {legal}."
                 )
             return flat.astype(np.int64)
-        if isinstance(domain, GramRows):
+        if not domain.holds_points:
             if flat is None or len(flat) != k or flat.min() < 0 or flat.max() >= n:
                 raise InvalidInput(
                     f"{owner}: with a precomputed kernel init is 'k-means++', 'random', the "
@@ -529,11 +527,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         if found.vectors is not None:
             self.center_squares_ = np.einsum("ij,ij->i", found.vectors, found.vectors)
         else:
-            index = found.index
-            if asked.matrix:
-                self.X_fit_ = np.arange(asked.n) if index is None else index
-            else:
-                self.X_fit_ = domain.keep(asked.X if index is None else domain.take(asked.X, index))
+            X, index = asked.X, found.index
+            self.X_fit_ = domain.keep(X) if index is None else domain.keep_at(X, index)
             self.center_squares_ = np.asarray(found.squares)
         labels, inertia = found.labels, found.inertia
         if method == "minibatch":

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.estimator import Plan, Study, in_time
 from mercer.kernels import Kernel
@@ -66,7 +65,7 @@ class Asked:
     @property
     def matrix(self) -> bool:
         """Whether X is a Gram matrix."""
-        return isinstance(self.kernel.domain, GramRows)
+        return not self.kernel.domain.holds_points
 
     @property
     def labelled(self) -> bool:

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import state
 from mercer.checks import random_source
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
@@ -138,7 +137,7 @@ SMALL = 1e-8  # eigenvalue of the walk below which a coordinate has no extension
 
 def _has_positions(model: Any) -> bool:
     """Whether there are clusters, and all points of a matrix are known by their positions."""
-    matrix = isinstance(model.kernel_.domain, GramRows)
+    matrix = not model.kernel_.domain.holds_points
     all_points = not matrix or np.shape(model.X_fit_) == model.labels_.shape
     return all_points and len(model.embedding_centers_) > 0
 

@@ -18,7 +18,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel, RadialBound
 from mercer.memory import require_memory, row_blocks
 from mercer.models.density.bandwidth import Smoothing
-from mercer.operators import fold, spread
+from mercer.operators import fold, gram_of, spread
 
 TIE = 1e-9  # relative difference of squared distances below which points are equally near
 NEGATIVE = 1e-9  # part of the largest kernel value of a row that rounding may fall below 0
@@ -286,6 +286,16 @@ def local_planes(
     return mean + np.einsum("ia,iaq->iq", (Q - centre) / unit, slope)
 
 
+def class_codes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of rows of positive weight, and the place of each row's class in them.
+
+    −1 stands for a class that has no such rows.
+    """
+    classes = np.unique(y if weights is None else y[weights > 0])
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return classes, np.where(classes[codes] == y, codes, -1)
+
+
 def moderate_weights(weights: np.ndarray) -> np.ndarray:
     """Return weights over a power of two, the largest between ½ and 1: nothing is rounded."""
     return np.ldexp(weights, -int(np.frexp(weights.max())[1]))
@@ -335,9 +345,8 @@ class Alike:
 
     def at(self, Q: Any) -> np.ndarray:
         """Return the answers at new points, of shape (m, t)."""
-        bound = self.kernel._bind(*self.kernel.domain.match(Q, self.X))
-        out = np.empty((bound.shape[0], self.Y.shape[1]))
-        return spread(bound, out, self._answer)
+        K = gram_of(self.kernel, *self.kernel.domain.match(Q, self.X), host=True)
+        return spread(K.bound, np.empty((K.shape[0], self.Y.shape[1])), self._answer)
 
     def left_out(self) -> np.ndarray:
         """Return the answer at each training point by the others.
@@ -350,7 +359,7 @@ class Alike:
             T[np.arange(len(T)), np.arange(rows.start, rows.stop)] *= rest
             return self._answer(rows, T, self.sums[rows] * (1.0 - rest)[:, None])
 
-        return spread(self.kernel._bind(self.X), np.empty(self.Y.shape), step)
+        return spread(gram_of(self.kernel, self.X, host=True).bound, np.empty(self.Y.shape), step)
 
     def _answer(self, rows: slice, T: np.ndarray, own: Any = 0.0) -> np.ndarray:
         T[:, self.absent] = 0.0

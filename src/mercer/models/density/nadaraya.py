@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     TakesKernel,
@@ -44,8 +43,7 @@ from mercer.models.density.kernel_density import (
     dense_rows,
     positive_rows,
 )
-from mercer.models.density.local import Alike, Near, choose_factor
-from mercer.models.density.local_classes import class_codes
+from mercer.models.density.local import Alike, Near, choose_factor, class_codes
 
 # ---- What local averages share: points, a bandwidth or a kernel, and the answers of points
 # nearby.
@@ -144,8 +142,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
                 f"{type(self).__name__}: degree={self._degree} fits planes, which needs a "
                 "smoothing kernel such as 'gaussian'; with kernel values take degree=0."
             )
-        if isinstance(space.domain, GramRows):
-            space._checked(X, None)  # a square matrix
+        space.domain.check_training(X)
         kernel = space.fit_params(X, weights)
         kernel.diag(X)  # reads the columns of a table, so that a wrong cell is named now
         self.kernel_, self.smoothing_, self.bandwidth_ = kernel, None, None
@@ -223,19 +220,11 @@ class LocalEstimator(TakesKernel, BaseEstimator):
                 "two points of positive weight."
             )
         space = self._fitted_space
-        precomputed = isinstance(space.domain, GramRows)
-        if precomputed and X is None:
-            raise InvalidInput(
-                f"{owner}.loo: a fitted model does not keep a precomputed Gram matrix; pass the "
-                "training matrix again: loo(K)."
-            )
-        if X is not None:
-            X = self._points(X, space, reset=False)
-            if not precomputed:
-                check_same_points(space.domain, X, self.X_fit_, owner, "loo")
         if isinstance(space, Kernel):
-            matrix = space._checked(X, None)[0] if precomputed else self.X_fit_
-            return self._alike(matrix).left_out()
+            return self._alike(self._points_again(X, "loo")).left_out()
+        if X is not None:
+            again = self._points(X, space, reset=False)
+            check_same_points(space.domain, again, self.X_fit_, owner, "loo")
         out = np.empty((len(used), self._n_values))
         points, w = positive_rows(self.X_fit_, self.sample_weight_)
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.kernels import Combination, Kernel, median_distance
+from mercer.kernels import Kernel, with_median
 from mercer.models.gp.descent import (
     MOST,
     Descent,
@@ -25,6 +22,7 @@ from mercer.models.gp.descent import (
     follow,
 )
 from mercer.models.gp.parameters import Chart, Parameters, log_chart, tail_chart
+from mercer.operators import gram_of
 
 if TYPE_CHECKING:
     from mercer.models.gp.regression import Problem
@@ -435,15 +433,15 @@ def mean_variance(problem: Problem) -> float:
     """Return the mean of k(x, x) over the rows; 0 where it is not a finite number."""
     kernel, X = problem.kernel, problem.X
     with np.errstate(all="ignore"):
-        d = pick(X).to_numpy(pick(X).diag(kernel, X))
-        mean = float(np.average(np.asarray(d, dtype=float), weights=problem.weights))
+        d = np.asarray(gram_of(kernel, X).diagonal(), dtype=float)
+        mean = float(np.average(d, weights=problem.weights))
     return mean if np.isfinite(mean) else 0.0
 
 
 def blind(problem: Problem) -> bool:
     """Whether all rows are alike to the kernel, or each like no other."""
     kernel, n = problem.kernel, len(problem.Y)
-    if n < 2 or isinstance(kernel.domain, GramRows):
+    if n < 2 or not kernel.domain.holds_points:
         return False
     order = np.lexsort(problem.key().T)  # the same rows, however they are ordered
     rows = np.sort(order[np.linspace(0, n - 1, min(n, ROWS)).astype(int)])
@@ -459,23 +457,3 @@ def blind(problem: Problem) -> bool:
         return True
     K[K > 1 - START_SAME] = 0.0
     return bool(np.median(np.abs(K, out=K).max(axis=1)) < ALONE)
-
-
-def with_median(kernel: Kernel, X: Any, weights: np.ndarray | None) -> Kernel:
-    """Return the kernel with its length scales at median distances, of each column if it has many.
-
-    Length scales that distances do not decide, such as that of a periodic kernel, stay.
-    """
-    if isinstance(kernel, Combination):
-        inside = zip(kernel._parts, kernel._inside(X), strict=True)
-        return kernel._replace({name: with_median(k, Z, weights) for name, (k, Z) in inside})
-    if "length_scale" not in dict(kernel._own()):
-        return kernel
-    try:
-        if np.ndim(kernel.length_scale) == 0:  # type: ignore[attr-defined]
-            return kernel._replace({"length_scale": "median"}).fit_params(X, weights)
-        X = X.tocsc() if sp.issparse(X) else X
-        each = [median_distance(X[:, [j]], weights) for j in range(X.shape[1])]
-        return kernel._replace({"length_scale": np.sqrt(len(each)) * np.array(each)})
-    except (MercerError, TypeError, IndexError):  # no word of its, or no points with distances
-        return kernel

@@ -23,10 +23,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
+from mercer.domains import GramRows, same_points
 from mercer.engines import pick
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
-from mercer.estimator import same_points
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.models.margin.machines import columns_of

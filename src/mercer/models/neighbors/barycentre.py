@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer import state
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
 from mercer.estimator import (
     INDEFINITE,
@@ -158,7 +157,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             New points. Kernel values alone do not tell their lengths k(x, x).
         """
         points = self._check_new(X)
-        if isinstance(self.kernel_.domain, GramRows):
+        if not self.kernel_.domain.holds_points:
             raise InvalidInput(
                 "NearestBarycentre.distances: kernel values with training points do not tell "
                 "k(x, x) of new points; give the kernel and the points. decision_function needs "

@@ -10,20 +10,18 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     accuracy,
     check_labels,
     check_lengths,
-    check_same_points,
     check_targets,
     r_squared,
 )
 from mercer.kernels import Kernel
 from mercer.memory import row_blocks
-from mercer.models.neighbors.search import find_nearest, neighbour_bytes
+from mercer.operators import find_nearest, neighbour_bytes
 
 
 class NeighborsBase(KernelEstimator):
@@ -113,7 +111,7 @@ class NeighborsBase(KernelEstimator):
             Positions in the training data.
         """
         check_is_fitted(self)
-        if X is None and isinstance(self.kernel_.domain, GramRows):
+        if X is None and not self.kernel_.domain.holds_points:
             raise InvalidInput(
                 f"{type(self).__name__}.kneighbors: a fitted model does not keep a precomputed "
                 "Gram matrix; pass rows of kernel values. To leave each point out, call loo(K)."
@@ -136,7 +134,7 @@ class NeighborsBase(KernelEstimator):
         """Return distances and positions for new points, or for those of the fit where None."""
         kernel = self.kernel_
         training = self.X_fit_ if matrix is None else matrix
-        known = points is None or not isinstance(kernel.domain, GramRows)
+        known = points is None or kernel.domain.holds_points
         if distances and not known:
             raise InvalidInput(
                 f"{type(self).__name__}: distances to new points need k(x, x), which the kernel "
@@ -165,30 +163,19 @@ class NeighborsBase(KernelEstimator):
     def _left_out(self, K: Any) -> np.ndarray:
         """Return what the neighbours of each training point say of it."""
         check_is_fitted(self)
-        owner, precomputed = type(self).__name__, isinstance(self.kernel_.domain, GramRows)
-        if precomputed and K is None:
-            raise InvalidInput(
-                f"{owner}.loo: a fitted model does not keep a precomputed Gram matrix; pass the "
-                "training matrix again: loo(K)."
-            )
-        if not precomputed and K is not None:
-            again = self._check_X(K, self.kernel_, reset=False)
-            check_same_points(self.kernel_.domain, again, self.X_fit_, owner, "loo")
-            K = None
-        n = len(self.diagonal_)
-        k = self._count(self.n_neighbors, n - 1, "loo")
-        matrix = None if K is None else self._check_again(K)
-        distances, where = self._search(None, k, distances=True, matrix=matrix)
+        points = self._points_again(K, "loo")
+        k = self._count(self.n_neighbors, len(self.diagonal_) - 1, "loo")
+        distances, where = self._search(None, k, distances=True, matrix=points)
         return self._combine(where, self._weights_of(distances))
 
-    def _check_again(self, K: Any) -> Any:
-        """Return the training matrix given a second time, if its diagonal is that of the fit."""
-        K = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
-        if not np.allclose(K.diagonal(), self.diagonal_, rtol=1e-5, atol=0):
+    def _points_again(self, X: Any, verb: str) -> Any:
+        points = super()._points_again(X, verb)
+        known = self.kernel_.domain.holds_points
+        if not known and not np.allclose(points.diagonal(), self.diagonal_, rtol=1e-5, atol=0):
             raise InvalidInput(
-                f"{type(self).__name__}.loo: this is not the matrix the model was fitted on."
+                f"{type(self).__name__}.{verb}: this is not the matrix the model was fitted on."
             )
-        return K
+        return points
 
     @property
     def _uniform(self) -> bool:

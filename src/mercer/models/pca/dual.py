@@ -10,13 +10,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.domains import is_torch
-from mercer.engines.device import room, to_device
 from mercer.errors import NotPositiveDefinite
 from mercer.estimator import INDEFINITE, JUDGED, check_definite, unproven
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
-from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded, stored_gram
-from mercer.operators import Dense, Gram, OnDevice, Operator
+from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded
+from mercer.operators import Dense, Gram, OnDevice, Operator, gram_of
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
 from mercer.solvers.linear import signs_of
@@ -38,7 +37,7 @@ class CentredGram(Operator):
 
     symmetric = psd = True
 
-    def __init__(self, K: Any, weights: np.ndarray | None = None):
+    def __init__(self, K: Operator, weights: np.ndarray | None = None):
         self.K, self.shape = K, K.shape
         n = int(K.shape[0])
         self.roots = None if weights is None else np.sqrt(weights)[:, None]
@@ -47,7 +46,7 @@ class CentredGram(Operator):
         self.mean = float(self.shares @ self.means)
 
     def _times(self, V: np.ndarray) -> np.ndarray:
-        return times(self.K, V) if isinstance(self.K, np.ndarray) else self.K.matmul(V)
+        return times(self.K.array, V) if isinstance(self.K, Dense) else self.K.matmul(V)
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         Y = V[:, None] if V.ndim == 1 else V
@@ -66,11 +65,10 @@ class CentredGram(Operator):
 
 
 def centre_in_place(K: Any, centred: CentredGram) -> Operator:
-    """Write D(I − 1pᵀ)K(I − p1ᵀ)D over K, and return it as an operator."""
-    A, means, roots = K, centred.means, None if centred.roots is None else centred.roots[:, 0]
-    slab = SLAB
+    """Write D(I − 1pᵀ)K(I − p1ᵀ)D over K, dense or on a device, and return it."""
+    means, roots = centred.means, None if centred.roots is None else centred.roots[:, 0]
+    A, slab = (K.array, SLAB) if isinstance(K, Dense) else (K.tensor, DEVICE_SLAB)
     if isinstance(K, OnDevice):
-        A, slab = K.tensor, DEVICE_SLAB
         means, roots = A.new_tensor(means), None if roots is None else A.new_tensor(roots)
     n = len(A)
     step = max(1, slab // max(1, n))
@@ -80,7 +78,7 @@ def centre_in_place(K: Any, centred: CentredGram) -> Operator:
         A[rows] -= (means[rows, None] + means) - centred.mean
         if roots is not None:
             A[rows] *= roots[rows, None] * roots
-    return K if isinstance(K, OnDevice) else Dense(A, symmetric=True)
+    return K
 
 
 # ---- dual ----
@@ -101,7 +99,7 @@ def by_dense(
     kernel: Kernel, X: Any, w: np.ndarray | None, want: Wanted, drop: bool, owner: str
 ) -> Components:
     """Return components by LAPACK, or by torch on its device, from the centred matrix."""
-    gram = Gram(kernel, X, keep=False)
+    gram = gram_of(kernel, X)
     n = gram.shape[0]
     k = None if want.count is None or want.count >= n else want.count
     K = _matrix(gram, kernel, 2 if k is not None and k < n / 2 else 5, owner)
@@ -143,10 +141,10 @@ def by_subspace(
         Of the solver; tol=0 means 1e-9, or up to 1e-5 where rounding of the kernel values forbids
         that.
     """
-    gram = Gram(kernel, X, keep=False)
+    gram = gram_of(kernel, X)
     n = gram.shape[0]
     K: Any = gram
-    if 9 * n * n <= room():  # the matrix, and an eighth of it for blocks
+    if 9 * n * n <= gram.room:  # the matrix, and an eighth of it for blocks
         K = _matrix(gram, kernel, 1, owner)
         _judge(kernel, K, owner)
     diagonal = K.diagonal()
@@ -198,7 +196,7 @@ def by_cholesky(
     The coordinates F are those of φ(x) in the span of the pivots' features, so the components are
     functions of the pivots alone: with F_P, the pivots' own columns, F(x) = F_P⁻ᵀ k(P, x).
     """
-    gram = Gram(kernel, X, keep=False)
+    gram = gram_of(kernel, X)
     n = gram.shape[0]
     roots = None if w is None else np.sqrt(w)
     try:
@@ -220,20 +218,20 @@ def by_cholesky(
     total = max(0.0, size - weight * square)
     solution = _nothing(len(F), len(F), total, size, means)
     lost = solution is not None and not solution.converged
-    rows = _multiplied(F, gram.device)
+    rows = gram.beside(F)
     solution = solution or DenseEigen().solve(Eigen(rows.square()))
     values, V, solution = _clipped(solution, total, size, want, drop)
     if want.count is not None and not drop:
         values, V = padded(min(want.count, n), values, V)
     root = np.sqrt(values)
-    U = rows.transposed(V) * np.where(values > 0, 1 / np.where(values > 0, root, 1.0), 0.0)
+    U = (rows.T @ V) * np.where(values > 0, 1 / np.where(values > 0, root, 1.0), 0.0)
     V = V * (values > 0)
     signs = signs_of(U if roots is None else U / roots[:, None])
     V, U = V * signs, U * signs
     return Components(
         values,
         U,
-        kernel.domain.take(kernel.domain.keep(X), low.pivots),
+        kernel.domain.keep_at(X, low.pivots),
         solve_triangular(corner, V, check_finite=False) if len(F) else V,
         -(mean @ V),
         solve_triangular(corner, mean, check_finite=False) if len(F) else mean,
@@ -244,36 +242,6 @@ def by_cholesky(
         # of what kernel values tell n eps is rounding, and a larger part of the variance
         error=min(1.0, (low.trace_error + n * EPS) * size / total) if total > 0 else float(lost),
     )
-
-
-class _HostRows:
-    """F and its products FFᵀ and FᵀV."""
-
-    def __init__(self, F: np.ndarray):
-        self.F = F
-
-    def square(self) -> Any:
-        return self.F @ self.F.T
-
-    def transposed(self, V: np.ndarray) -> np.ndarray:
-        return self.F.T @ V
-
-
-class _DeviceRows(_HostRows):
-    """The same of a copy on a device."""
-
-    def square(self) -> Any:
-        return OnDevice(self.F @ self.F.T, symmetric=True)
-
-    def transposed(self, V: np.ndarray) -> np.ndarray:
-        return OnDevice(self.F.T).matmul(V)
-
-
-def _multiplied(F: np.ndarray, device: Any) -> _HostRows:
-    """Return the rows where they are multiplied: on the device, if there is room for them."""
-    if device is None or 2 * F.nbytes > room():
-        return _HostRows(F)
-    return _DeviceRows(to_device(F, device))
 
 
 def pivots_allowed(n: int, rank: int | None, want: Wanted) -> int:
@@ -357,18 +325,18 @@ def _size(diagonal: np.ndarray, w: np.ndarray | None) -> float:
     return float(np.asarray(diagonal, dtype=float) @ (np.ones(len(diagonal)) if w is None else w))
 
 
-def _matrix(gram: Gram, kernel: Kernel, matrices: int, owner: str) -> Any:
-    """Return the Gram matrix in float64, to be overwritten: an array, or where it is computed."""
+def _matrix(gram: Gram, kernel: Kernel, matrices: int, owner: str) -> Operator:
+    """Return the Gram matrix in float64, to be overwritten."""
     n = gram.shape[0]
     what = f"{owner}: eigenvectors of the {n} × {n} Gram matrix of {kernel!r}"
-    return stored_gram(gram, matrices, what, "Use eigen_solver='cholesky', or 'auto'")
+    return gram.stored(matrices, what, "Use eigen_solver='cholesky', or 'auto'")
 
 
-def _judge(kernel: Kernel, K: Any, owner: str) -> None:
+def _judge(kernel: Kernel, K: Operator, owner: str) -> None:
     """Refuse a matrix that only the user vouches for, where its least eigenvalue stays unseen."""
     n = K.shape[0]
     if unproven(kernel) and n <= JUDGED and 16 * n**2 <= get_config().memory:
-        check_definite(kernel, K if isinstance(K, np.ndarray) else K.to_dense(), owner)
+        check_definite(kernel, K.to_dense(), owner)
 
 
 def _indefinite(kernel: Kernel, low: float | None, owner: str) -> NotPositiveDefinite:

@@ -16,13 +16,14 @@ from mercer.memory import require_memory
 from mercer.models.pca.components import (
     EPS,
     RANK,
+    Axes,
     Components,
+    FeatureRows,
     Wanted,
     certificate,
     padded,
     without_rounding,
 )
-from mercer.models.pca.primal import Axes, FeatureRows
 from mercer.settings import get_config
 from mercer.solvers.linear import signs_of
 

@@ -12,8 +12,6 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer import state
 from mercer.checks import random_source
-from mercer.domains import GramRows
-from mercer.engines.device import room
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
@@ -29,7 +27,14 @@ from mercer.estimator import (
     warn_if_coarse,
 )
 from mercer.kernels import Kernel
-from mercer.models.pca.components import Components, Wanted
+from mercer.models.pca.components import (
+    THIN,
+    Components,
+    Wanted,
+    by_features,
+    features_fit,
+    n_features,
+)
 from mercer.models.pca.dual import (
     OTHERWISE,
     TOL,
@@ -40,8 +45,8 @@ from mercer.models.pca.dual import (
 )
 from mercer.models.pca.incremental import Stream
 from mercer.models.pca.preimage import check_preimage
-from mercer.models.pca.primal import THIN, by_features, features_fit, n_features
 from mercer.models.pca.projections import Projections, has_points
+from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Cost, Solution, SubspaceIteration
 from mercer.solvers.linear import EIGH
@@ -162,8 +167,8 @@ def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
     if n <= SMALL or (want.share is not None and n <= OPEN) or not (_few(n, want) or want.share):
         some = want.count is not None and want.count < n / 2 and get_config().engine != "torch"
         matrices = 2 if some else 5
-        return "dense" if 8 * matrices * n * n <= room() else "cholesky"
-    return "subspace" if 9 * n * n <= room() else "cholesky"
+        return "dense" if 8 * matrices * n * n <= gram_of(kernel, X).room else "cholesky"
+    return "subspace" if 9 * n * n <= gram_of(kernel, X).room else "cholesky"
 
 
 def plan_components(model: Any, study: Study) -> Plan:
@@ -444,8 +449,8 @@ class KernelPCA(Projections, KernelEstimator):
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
             self._store_shares(found, total)
-            if positions is not None and isinstance(kernel.domain, GramRows):
-                self.X_fit_ = positions[self.X_fit_]
+            if positions is not None:
+                self.X_fit_ = kernel.domain.renumber(self.X_fit_, positions)
             self._learn_back()
             self.solution_.unwrap()
             self.plan_ = self.plan_.found(self.approximation_error_)

@@ -14,10 +14,16 @@ from mercer.domains import largest
 from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel, check_weights
 from mercer.kernels import Linear
-from mercer.models.pca.components import EPS, certificate, without_rounding
+from mercer.models.pca.components import (
+    EPS,
+    Axes,
+    FeatureRows,
+    certificate,
+    find_axes,
+    without_rounding,
+)
 from mercer.models.pca.incremental import COLUMNS, Count, Stream
 from mercer.models.pca.kernel_pca import wanted
-from mercer.models.pca.primal import Axes, FeatureRows, find_axes
 from mercer.solvers.linear import signs_of
 
 __all__ = ["PCA"]

@@ -7,41 +7,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Vectors, namespace
-from mercer.engines import pick
+from mercer.domains import Vectors, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import is_plain_linear
-from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, Product, Radial, Sum, White
+from mercer.kernels import RBF, Attraction, Kernel, Linear, Polynomial, radial_part
 from mercer.memory import require_memory, row_blocks
-from mercer.models.pca.components import stored_gram
-from mercer.operators import Dense, Gram
+from mercer.operators import gram_of, placed
 from mercer.solvers import Cholesky, Linear as System
-
-__all__ = ["WORDS", "check_preimage", "fixed_point", "learn_back", "plain_rows", "radial_part"]
 
 WORDS = ("auto", "ridge", "fixed_point")
 STEPS = 200  # of the fixed point
 STILL = 1e-10  # a step below this part of the length scale ends it
-
-
-def radial_part(kernel: Kernel) -> Any:
-    """Return the kernel κ(‖x − y‖²), up to scales, in a kernel aκ + b with a > 0; None without one.
-
-    Neither a nor b, nor noise on the diagonal, changes where Σᵢ γᵢ k(z, xᵢ) is largest. The profile
-    of `Laplacian` is of ‖x − y‖₁, and will not do.
-    """
-    if isinstance(kernel, Sum):
-        rest = [k for k in kernel._kernels() if not isinstance(k, Constant | White)]
-        return radial_part(rest[0]) if len(rest) == 1 else None
-    if isinstance(kernel, Product):
-        rest = [k for k in kernel._kernels() if not _positive(k)]
-        return radial_part(rest[0]) if len(rest) == 1 else None
-    plain = isinstance(kernel, Radial) and type(kernel)._bind is Radial._bind
-    return kernel if plain else None
-
-
-def _positive(kernel: Kernel) -> bool:
-    return isinstance(kernel, Constant) and float(kernel.get_params()["value"]) > 0
 
 
 def plain_rows(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
@@ -85,9 +61,8 @@ def learn_back(
     own = _any_length(kernel)
     back = kernel if own else RBF("median").fit_params(Z)
     what = f"{owner}: a ridge fit to {len(Z)} projections"
-    K = stored_gram(Gram(back, Z), 2, what, "Fit fewer rows")
-    A = Dense(K, symmetric=True) if isinstance(K, np.ndarray) else K
-    solution = Cholesky().solve(System(A, X, ridge=alpha))
+    K = gram_of(back, Z).stored(2, what, "Fit fewer rows")
+    solution = Cholesky().solve(System(K, X, ridge=alpha))
     return back, np.asarray(solution.unwrap())
 
 
@@ -119,33 +94,26 @@ def fixed_point(
     return z + origin, value
 
 
-class _Field:
-    """Σᵢ γᵢ κ(s(z, xᵢ)) for every z, and what pulls z, computed where the engine in force is."""
-
-    def __init__(self, kernel: Any, points: np.ndarray, coef: np.ndarray):
-        self.kernel, self.engine = kernel, pick(points)
-        self.points, self.coef = self.engine.asarray(points), self.engine.asarray(coef)
-        self.xp = namespace(self.points)
-        self.metric = kernel._to_metric(self.points)
-        self.squares = (self.metric * self.metric).sum(1)
-
-    def __call__(self, z: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-        """Return value, mass Σγg, size Σ|γg| and Σγgx at z, with the coefficients of some rows."""
-        a = self.kernel._to_metric(self.engine.asarray(z))
-        s = (a * a).sum(1)[:, None] + self.squares - 2 * a @ self.metric.T
-        s = s.clip(0.0)
-        C = self.coef[rows]
-        value = (C * self.kernel._profile(s, self.xp)).sum(1)
-        pull = C * -self.kernel._true_slope(s, self.xp)
-        found = value, pull.sum(1), abs(pull).sum(1), pull @ self.points
-        return [self.engine.to_numpy(part) for part in found]
+def nearest_row(known: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Return for each row of Z the position of the nearest known row."""
+    out = np.empty(len(Z), dtype=np.intp)
+    squares, columns = placed((known * known).sum(axis=1), known.T.copy())
+    for rows in row_blocks(len(Z), 16 * len(known)):
+        (part,) = placed(Z[rows])
+        out[rows] = to_host((squares - 2 * part @ columns).argmin(1))
+    return out
 
 
 def _climb(
     kernel: Any, points: np.ndarray, coef: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    field, active = _Field(kernel, points, coef), np.arange(len(z))
-    known = [part.copy() for part in field(z, active)]
+    points, coef = placed(points, coef)
+    field, active = Attraction(kernel, points), np.arange(len(z))
+
+    def pulled(z: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+        return [to_host(part) for part in field(*placed(z), coef[rows])]
+
+    known = [part.copy() for part in pulled(z, active)]
     value, mass, size, target = known
     for _ in range(STEPS):
         active = active[mass[active] > 1e-12 * size[active]]
@@ -158,13 +126,13 @@ def _climb(
         for _ in range(8):
             left = np.flatnonzero(~done)
             at = z[active[left]] + part * step[left]
-            new = field(at, active[left])
+            new = pulled(at, active[left])
             better = new[0] >= value[active[left]]
             yes, rows = left[better], active[left[better]]
             z[rows] = at[better]
             for old, now in zip(known, new, strict=True):
                 old[rows] = now[better]
-            moved[yes] = part * np.linalg.norm(np.asarray(kernel._to_metric(step[yes])), axis=1)
+            moved[yes] = part * field.lengths(step[yes])
             done[yes] = True
             part /= 2
             if done.all():

@@ -10,22 +10,19 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import follows_data
+from mercer.kernels import radial_part
 from mercer.memory import row_blocks
+from mercer.models.pca.components import FeatureRows
 from mercer.models.pca.preimage import (
     check_preimage,
     fixed_point,
     learn_back,
+    nearest_row,
     plain_rows,
-    radial_part,
 )
-from mercer.models.pca.primal import FeatureRows
 from mercer.rkhs import Function
-
-__all__ = ["Projections", "has_points"]
 
 
 def has_points(model: Any) -> bool:
@@ -120,7 +117,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         X = self._check_new(X)
         kernel = self.kernel_
-        if isinstance(kernel.domain, GramRows):
+        if not kernel.domain.holds_points:
             raise InvalidInput(
                 "KernelPCA.reconstruction_error: kernel values with training points do not tell "
                 "k(x, x) of new points; give the kernel and the points."
@@ -206,7 +203,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         coef = Z @ self.component_coef_.T + self.center_coef_
         own = self.X_transformed_fit_ if learned else self._coordinates(self.X_fit_)
         radial = radial_part(kernel)
-        out, value = fixed_point(radial, points, coef, points[_nearest(own, Z)])
+        out, value = fixed_point(radial, points, coef, points[nearest_row(own, Z)])
         if learned:
             other, also = fixed_point(radial, points, coef, self._ridge_back(Z))
             out = np.where((also > value)[:, None], other, out)
@@ -221,12 +218,3 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return Z @ self.axes_.T + self.origin_
         points = plain_rows(self.kernel_, self.X_fit_, owner)
         return Z @ (self.component_coef_.T @ points) + self.center_coef_ @ points
-
-
-def _nearest(known: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """Return for each row of Z the position of the nearest known row."""
-    out, engine = np.empty(len(Z), dtype=np.intp), pick(known)
-    squares, columns = (engine.asarray(A) for A in ((known * known).sum(axis=1), known.T.copy()))
-    for rows in row_blocks(len(Z), 16 * len(known)):
-        out[rows] = engine.to_numpy((squares - 2 * engine.asarray(Z[rows]) @ columns).argmin(1))
-    return out

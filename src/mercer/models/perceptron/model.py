@@ -10,8 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from mercer import state
-from mercer.domains import GramRows, concatenate
-from mercer.engines import pick
+from mercer.domains import concatenate
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     JUDGED,
@@ -34,6 +33,7 @@ from mercer.models.perceptron.rules import (
     describe,
     refuse_unknown_scale,
 )
+from mercer.operators import gram_of
 from mercer.solvers import Solution
 
 # A functional margin that shrinking steps reach soon, in units of R² = max k(x, x).
@@ -273,7 +273,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             return Learned.fresh(classes, 0.0)
         if self.margin is not None:
             return Learned.fresh(classes, 0.5 * self.margin)
-        diagonal = np.asarray(kernel._diag(X), dtype=float)
+        diagonal = gram_of(kernel, X).diagonal()
         square = float(diagonal.max(initial=0.0)) + (1.0 if self.fit_intercept else 0.0)
         if self.variant == "variable":
             return Learned.fresh(classes, 0.5 * VARIABLE_MARGIN * square)
@@ -304,7 +304,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         domain, state = t.kernel.domain, t.state
         support = np.flatnonzero(t.coef.any(axis=0))
         coef = t.coef[:, support].T.copy()
-        points = domain.take(domain.keep(t.X), support)
+        points = domain.keep_at(t.X, support)
         seen = 0 if not held else held["n_samples_seen_"]
         if t.earlier is not None:
             points = concatenate(domain, t.earlier[0], points)
@@ -353,8 +353,8 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             )
 
     def _refuse_indefinite(self, kernel: Kernel, X: Any) -> None:
-        if isinstance(kernel.domain, GramRows) and len(X) <= JUDGED:
-            K = kernel.domain.check_square(X)
+        if not kernel.domain.holds_points and len(X) <= JUDGED:
+            K = kernel.domain.check_training(X)
             check_definite(kernel, np.asarray(K, dtype=float), "KernelPerceptron")
 
     # -- answers ------------------------------------------------------------------------------
@@ -369,9 +369,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         X = self._check_new(X)
         kernel = self.kernel_
         X, points = kernel.domain.match(X, self.X_fit_)
-        engine = pick(X)
-        out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_)) + self.intercept_
-        return self._finite(out)
+        return self._finite(gram_of(kernel, X, points) @ self.dual_coef_ + self.intercept_)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X.

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
+from mercer.domains import same_points
 from mercer.errors import InvalidInput
-from mercer.estimator import same_points
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Gram
@@ -148,7 +147,7 @@ class Training:
     def _whole(self) -> np.ndarray | None:
         """Return the Gram matrix when it is given or fits the budget."""
         classes, n = self.signs.shape
-        if isinstance(self.kernel.domain, GramRows):
+        if not self.kernel.domain.holds_points:
             K = self.gram.X
         elif (n * n + 8 * classes * n) * 8 <= WHOLE * get_config().memory:
             K = self.gram.to_dense()

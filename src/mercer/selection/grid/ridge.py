@@ -293,7 +293,7 @@ class RidgeFold:
         """Return the fold of checked data of its training rows."""
         w = np.ones(len(train)) if data.weights is None else data.weights
         some = w > 0
-        T = data.T[some]
+        T = data.y[some]
         largest = float(np.abs(T).max(initial=0.0))
         unit = 1.0 if largest == 0 or 1e-100 < largest < 1e100 else largest
         return cls(train[some], test, T / unit, np.sqrt(w[some]), unit, data.column, data.classes)

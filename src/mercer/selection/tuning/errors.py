@@ -312,7 +312,7 @@ class LeftOut(CountedErrors):
         if key not in found:
             model.set_params(n_neighbors=int(np.clip(most, 1, len(self.data) - 1)))
             self._fitted(model)
-            matrix = model._check_again(*self.again) if self.again else None
+            matrix = model._points_again(*self.again, "loo") if self.again else None
             asked = model.n_neighbors
             found[key] = model, model._search(None, asked, distances=True, matrix=matrix)
         model, (squared, where) = found[key]

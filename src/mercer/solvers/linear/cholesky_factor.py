@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,10 @@ class CholeskyFactor(TriangularFactor):
         B = self._checked(np.asarray(B, dtype=np.float64))
         diagonal = self._diagonal if B.ndim == 1 else self._diagonal[:, None]
         return self._with_upper(np.ascontiguousarray(diagonal * B), B, _BLOCK)
+
+    def computing_there(self) -> AbstractContextManager:
+        """Return options under which is computed where the factor is: main memory changes none."""
+        return nullcontext()
 
     def on_host(self) -> CholeskyFactor:
         """Return the factor in main memory, where it is.

@@ -8,11 +8,13 @@ itself.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from mercer.domains import beside, is_torch, namespace, to_host
+from mercer.engines.device import computing_on
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.memory import named_when_full, require_memory
 from mercer.operators import OnDevice
@@ -221,6 +223,10 @@ class DeviceFactor(TriangularFactor):
         a, self._a = self._a, self._a[:0, :0]
         potri_in_place(a)
         return a
+
+    def computing_there(self) -> AbstractContextManager:
+        """Return options under which is computed on its device."""
+        return computing_on(self.device)
 
     def on_host(self) -> CholeskyFactor:
         """Return the same factor in main memory, a copy."""

@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains import same_points
 from mercer.engines import small_tiles
-from mercer.estimator import same_points
 from mercer.settings import config
 from mercer.testing.checks import agree, obey, require
 from mercer.testing.examples import PointStudy, alike, as_example, read_only

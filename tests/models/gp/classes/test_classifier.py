@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF as PeerRBF, ConstantKernel
 import mercer
 from mercer import RBF, FromFunction, GaussianProcessClassifier, Linear, Matern, White
 from mercer.errors import InvalidInput, NotConverged
-from mercer.models.gp.classes.integration import binary_probability, softmax_probability
+from mercer.models.gp.classes.expectations import binary_probability, softmax_probability
 
 METHODS = ["laplace", "ep", "vi"]
 

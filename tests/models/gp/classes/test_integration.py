@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import expit, log_expit, logsumexp, ndtr, ndtri, softmax
 from scipy.stats import norm, qmc
 
-from mercer.models.gp.classes.integration import (
+from mercer.models.gp.classes.expectations import (
     binary_probability,
     gauss_hermite,
     softmax_probability,

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from mercer import RBF, FromFunction, GaussianProcessRegressor, load, save
 from mercer.errors import InvalidInput
 from mercer.models.gp.regression.evidence import Evidence
-from mercer.models.gp.regression.left_out import leave_out
+from mercer.models.gp.regression.updates import leave_out
 from tests.models.gp.refits import NAMES, N, fitted, in_units, study, without
 
 KERNEL = 1.3 * RBF(0.8)

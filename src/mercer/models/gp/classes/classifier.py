@@ -12,8 +12,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     JUDGED,
@@ -24,6 +22,7 @@ from mercer.estimator import (
     prepare_labels,
     unproven,
 )
+from mercer.kernels import with_median
 from mercer.memory import require_memory
 from mercer.models.gp.base import (
     check_search,
@@ -33,28 +32,27 @@ from mercer.models.gp.base import (
     search_rng,
     set_process_params,
 )
+from mercer.models.gp.classes.expectations import class_probabilities
 from mercer.models.gp.classes.inference import (
     METHODS,
     SMALL,
     Inference,
+    LatentCovariance,
     Scheme,
     choose_scheme,
     plan_classes,
 )
-from mercer.models.gp.classes.integration import LatentCovariance, class_probabilities
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.regression import Problem
-from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise, with_median
+from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise
+from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.models.gp.classes.sites import Approximation
-
-
-# ---- The fit of Gaussian process classification: from labels to parameters, sites, certificate.
 
 
 # ---- Where a search for the kernel of a classifier begins, and what to say of where it ended ----
@@ -111,11 +109,8 @@ def doubt(theta: np.ndarray, parameters: Parameters, K: np.ndarray) -> str:
 
 def _mean_variance(kernel: Kernel, X: Any) -> float:
     with np.errstate(all="ignore"):
-        d = np.asarray(pick(X).to_numpy(pick(X).diag(kernel, X)), dtype=float)
+        d = np.asarray(gram_of(kernel, X).diagonal(), dtype=float)
     return float(d.mean()) if np.isfinite(d).all() else 1.0
-
-
-# ---- classifier fit ----
 
 
 # ---- classifier ----
@@ -127,7 +122,7 @@ ROWS = 512  # of new points at a time
 
 def _fits_words(model: Any) -> bool:
     """Whether a model holds what its words and its kernel ask for."""
-    precomputed = isinstance(model.kernel_.domain, GramRows)
+    precomputed = not model.kernel_.domain.holds_points
     return (
         (model.multi_class_ == "binary") == (len(model.classes_) == 2)
         and (model.multi_class_ != "softmax" or model.link_ == "logit")
@@ -345,17 +340,16 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         choose_scheme(self.method, self.link, self.multi_class, 2, owner)
         data = prepare_labels(self, X, y, sample_weight, None)
         kernel, X = data.kernel, data.X
+        kernel.domain.check_training(X)
         kept = kernel.domain.keep(X)
-        if isinstance(kernel.domain, GramRows):
-            X = kernel._checked(X, None)[0]
-            kept = kept if data.kept is None else data.kept
+        kept = kept if data.kept is None else kernel.domain.renumber(kept, data.kept)
         n_classes = len(np.unique(data.y))
         scheme = choose_scheme(self.method, self.link, self.multi_class, n_classes, owner)
         parts = tuned and len(data.y) > SMALL
         whole = Inference(X, data.y, n_classes, data.weights, scheme, owner, parts)
         whole.require_memory()
         if unproven(kernel) and len(data.y) <= JUDGED:
-            check_definite(kernel, whole.gram(kernel), owner)
+            check_definite(kernel, whole.dense(gram_of(kernel, X)), owner)
         parameters = self._parameters(kernel, tuned)
         search = None
         if tuned and len(parameters.theta):
@@ -371,7 +365,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         self.y_fit_ = data.y.copy()
         plain = bool((data.weights == 1).all())
         self.sample_weight_ = None if plain else data.weights.copy()
-        self.gram_fit_ = X.copy() if isinstance(kernel.domain, GramRows) else None
+        self.gram_fit_ = None if kernel.domain.holds_points else X.copy()
         self.dual_coef_, self.sites_ = found.coef.copy(), found.sites.copy()
         self.intercept_ = np.zeros(found.coef.shape[1]) if found.coef.ndim == 2 else 0.0
         self.log_marginal_likelihood_value_ = found.log_evidence
@@ -453,17 +447,14 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         return self._check_X(X, self.kernel_, reset=False)
 
     def _latent_mean(self, X: Any) -> np.ndarray:
-        X, points = self.kernel_._checked(X, self.X_fit_)
-        engine = pick(X)
-        return self._finite(
-            engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))
-        )
+        points = self.kernel_.domain.match(X, self.X_fit_)
+        return self._finite(gram_of(self.kernel_, *points) @ self.dual_coef_)
 
     def _latent_covariance(self, X: Any, diag: Any) -> np.ndarray:
         kernel = self.kernel_
         m = kernel.domain.size(X)
         prior = self._prior_variance(X, diag, m)
-        X, points = kernel._checked(X, self.X_fit_)
+        X, points = kernel.domain.match(X, self.X_fit_)
         n, C = len(self.y_fit_), 1 if self.sites_.ndim == 1 else self.sites_.shape[1]
         if self._covariance_cache is None:
             self._covariance_cache = self._covariance_again()
@@ -473,7 +464,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         for start in range(0, m, step):
             rows = np.arange(start, min(start + step, m))
             some = kernel.domain.take(X, rows)
-            Kx = np.asarray(pick(some).to_numpy(pick(some).gram(kernel, some, points)), float)
+            Kx = np.asarray(gram_of(kernel, some, points).to_dense(), float)
             out[rows] = self._covariance_cache.at(np.asfortranarray(Kx.T), prior[rows])
         return out
 
@@ -489,8 +480,8 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         if self.gram_fit_ is not None:
             K = self.gram_fit_
         else:
-            K = pick(self.X_fit_).gram(self.kernel_, self.X_fit_, None)
-            K = np.ascontiguousarray(pick(self.X_fit_).to_numpy(K), dtype=float)
+            K = gram_of(self.kernel_, self.X_fit_).to_dense()
+            K = np.ascontiguousarray(K, dtype=float)
         return LatentCovariance(K, self.sites_, scheme.coupled)
 
     def _prior_variance(self, X: Any, diag: Any, m: int) -> np.ndarray:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engines import gram, pick, pull_theta
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import Plan, study_of
 from mercer.memory import require_memory
 from mercer.models.gp.base import expected_evaluations
-from mercer.models.gp.classes.laplace import TIGHT
-from mercer.models.gp.classes.sites import Approximation, Link, as_link
+from mercer.models.gp.classes.laplace import TIGHT, SoftmaxFactor
+from mercer.models.gp.classes.sites import Approximation, Link, SiteFactor, as_link
+from mercer.operators import Gram, gram_of
 from mercer.solvers import Cost, gram_seconds
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class Inference:
 
     def posterior(self, kernel: Kernel) -> Approximation:
         """Return the approximate posterior; it is that of the last call only that stays valid."""
-        return self._infer(kernel, self._bound(kernel))
+        return self._infer(gram_of(kernel, self.X))
 
     def value_and_gradient(self, kernel: Kernel, tol: float = TIGHT) -> tuple[float, np.ndarray]:
         """Return the log evidence and its gradient in ``kernel.theta``.
@@ -277,17 +277,11 @@ class Inference:
         tol : float
             How near to come to a mode, where that is the method.
         """
-        bound = self._bound(kernel)
-        found = self._infer(kernel, bound, tol)
-        p = len(kernel.theta)
-        if p == 0:
+        K = gram_of(kernel, self.X)
+        found = self._infer(K, tol)
+        if not len(kernel.theta):
             return found.log_evidence, np.zeros(0)
-        gradient = pull_theta(bound, found.tiles(), p, self._held)
-        return found.log_evidence, np.asarray(pick(self.X).to_numpy(gradient))
-
-    def gram(self, kernel: Kernel) -> np.ndarray:
-        """Return the Gram matrix, in the array that evaluations share."""
-        return self._gram(kernel, self._bound(kernel))
+        return found.log_evidence, K.pull_theta(found.tiles(), self._held)
 
     def release(self) -> None:
         """Let go of all matrices; posteriors that are at hand stay valid."""
@@ -306,35 +300,27 @@ class Inference:
             "Fit fewer rows",
         )
 
-    def _bound(self, kernel: Kernel) -> Any:
-        return kernel._bind(pick(self.X).asarray(self.X))
-
-    def _infer(self, kernel: Kernel, bound: Any, tol: float = TIGHT) -> Approximation:
-        K = self._gram(kernel, bound)
+    def _infer(self, K: Gram, tol: float = TIGHT) -> Approximation:
+        shared, asked = self.dense(K), (self.codes, self.n_classes, self.weights)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # residuals tell
-                found = self.scheme.infer(
-                    K, self.codes, self.n_classes, self.weights, self._start, tol
-                )
+                found = self.scheme.infer(shared, *asked, self._start, tol)
         except NotPositiveDefinite as error:
             raise NotPositiveDefinite(
-                f"{self.owner}: {kernel!r}: {error}", error.smallest_eigenvalue
+                f"{self.owner}: {K.kernel!r}: {error}", error.smallest_eigenvalue
             ) from None
         self._start = found.start
         self.failure = "" if found.converged else f"{self.owner}: {found.message}"
         return found
 
-    def _gram(self, kernel: Kernel, bound: Any) -> np.ndarray:
+    def dense(self, K: Gram) -> np.ndarray:
         """Return K in the array that evaluations share."""
         n = len(self.codes)
         if self._K is None:
             self.require_memory()
             self._K = np.empty((n, n))
-        if bound.xp is np and not bound.whole:
-            gram(bound, out=self._K)
-        else:
-            self._K[...] = pick(self.X).to_numpy(gram(bound))
-        self._check_diagonal(kernel, np.diagonal(self._K))
+        K.to_dense(out=self._K)
+        self._check_diagonal(K.kernel, np.diagonal(self._K))
         return self._K
 
     def _check_diagonal(self, kernel: Kernel, diagonal: np.ndarray) -> None:
@@ -381,3 +367,45 @@ def plan_classes(model: Any, X: Any, y: Any) -> Plan:
     cost = Cost(needed, time, 8 * n * n + facts.tiles + facts.vectors)
     plan = study.plan(scheme.method, cost)
     return replace(plan, why=f"You chose method={model.method!r}; its answer is an approximation.")
+
+
+# ---- Latent covariances at new points, from what a classifier keeps ----
+
+
+class LatentCovariance:
+    """The posterior covariance of latent values, from K and the precisions of the sites.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The Gram matrix of the rows.
+    sites : ndarray of shape (n,) or (n, C)
+        ``Approximation.sites``.
+    coupled : bool
+        Whether the classes depend on one another, as with Laplace's softmax.
+    """
+
+    def __init__(self, K: np.ndarray, sites: np.ndarray, coupled: bool):
+        self._coupled = SoftmaxFactor(K, sites) if coupled else None
+        roots = np.sqrt(np.atleast_2d(sites.T))
+        self._factors = [] if coupled else [SiteFactor(K, root) for root in roots]
+        self._single = sites.ndim == 1
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the factors."""
+        if self._coupled is not None:
+            return sum(array.nbytes for array in self._coupled.buffer)
+        return sum(factor.buffer.nbytes for factor in self._factors)
+
+    def at(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
+        """Return variances (m,) of one latent function, covariances (m, C, C) of several."""
+        if self._coupled is not None:
+            return self._coupled.covariance(Kx, diag)
+        if self._single:
+            return self._factors[0].variance(Kx, diag)
+        C = len(self._factors)
+        out = np.zeros((len(diag), C, C))
+        for c, factor in enumerate(self._factors):
+            out[:, c, c] = factor.variance(Kx, diag)
+        return out

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains import is_torch
-from mercer.engines import below_diagonal, gram, pick, pull_theta
+from mercer.domains import is_torch, to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import unproven
-from mercer.memory import named_when_full, require_memory
+from mercer.operators import Gram, gram_of, upper_half
 from mercer.solvers import CholeskyFactor, factor
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ class Evidence:
         float
             Summed over the outputs.
         """
-        return self._fit(self._bound(kernel), noise).log_evidence
+        return self._fit(gram_of(kernel, self.X), noise).log_evidence
 
     def value_and_gradient(self, kernel: Kernel, noise: Any) -> tuple[float, np.ndarray, float]:
         """Return the log evidence and its gradient; one factorisation and one inverse.
@@ -144,22 +143,21 @@ class Evidence:
         noise_gradient : float
             In the logarithm of the noise; of a vector in that of a common factor.
         """
-        bound = self._bound(kernel)
-        fit = self._fit(bound, noise)
+        K = gram_of(kernel, self.X)
+        fit = self._fit(K, noise)
         half = fit.basis_factor.half_solve(fit.basis_solve.T).T
         # A column of zeros, since NumPy takes an outer product to no BLAS.
         V = np.hstack([fit.dual, np.sqrt(self.t) * half, np.zeros((self.n, 1))])
         inverse = fit.factor.into_inverse()
-        diagonal = (V * V).sum(1) - self.t * pick(self.X).to_numpy(inverse.diagonal())
+        diagonal = (V * V).sum(1) - self.t * to_host(inverse.diagonal())
         ridge = np.broadcast_to(self._ridge(noise), (self.n,))
         noise_gradient = 0.5 * float(diagonal @ ridge)
         if self.weights is not None:
             noise_gradient -= 0.5 * self.t * float(((self.weights - 1) * (noise > 0)).sum())
-        p = len(kernel.theta)
-        if p == 0:
+        if not len(kernel.theta):
             return fit.log_evidence, np.zeros(0), noise_gradient
         V /= np.sqrt(self.t)
-        V = V if bound.xp is np else bound.xp.as_tensor(V, device=inverse.device)
+        V = inverse.new_tensor(V) if is_torch(inverse) else V
         upper = inverse.T  # row-wise in memory, as the tiles above the diagonal are read
 
         def cotangent(rows: slice, cols: slice) -> Any:
@@ -168,17 +166,9 @@ class Evidence:
             C -= upper[rows, cols]
             if self.t > 1:
                 C *= self.t
-            if rows != cols:
-                return C
-            if bound.xp is not np:
-                C.triu_().diagonal().mul_(0.5)
-                return C
-            np.copyto(C, 0.0, where=below_diagonal(len(C)))
-            np.einsum("ii->i", C)[...] *= 0.5
-            return C
+            return C if rows != cols else upper_half(C)
 
-        gradient = pull_theta(bound, cotangent, p)
-        return fit.log_evidence, pick(self.X).to_numpy(gradient), noise_gradient
+        return fit.log_evidence, K.pull_theta(cotangent), noise_gradient
 
     def posterior(
         self, kernel: Kernel, noise: Any, known: CholeskyFactor | None = None
@@ -196,7 +186,7 @@ class Evidence:
             Also for a K that is indefinite behind the noise.
         """
         if known is None:
-            fit = self._fit(self._bound(kernel), noise)
+            fit = self._fit(gram_of(kernel, self.X), noise)
             self._buffer = None
         else:
             fit = self._solved(known, noise)
@@ -218,32 +208,19 @@ class Evidence:
         )
 
     # -- one evaluation -----------------------------------------------------------------------
-    def _bound(self, kernel: Kernel) -> Any:
-        return kernel._bind(pick(self.X).asarray(self.X))
-
     def _ridge(self, noise: Any) -> Any:
         return noise if self.weights is None else noise / self.weights
 
-    def _gram(self, bound: Any) -> Any:
-        """Return K in the array that evaluations share."""
-        if self._buffer is None or is_torch(self._buffer) == (bound.xp is np):
+    def _fit(self, K: Gram, noise: Any) -> GaussianFit:
+        if self._buffer is None or is_torch(self._buffer) == (K.device is None):
             what = f"{self.owner}: the {self.n} × {self.n} covariance matrix"
-            cure = "Fit fewer rows, or use SparseGaussianProcessRegressor"
-            require_memory(8 * self.n * self.n, what, cure, bound._like)
-            with named_when_full(what, cure):
-                self._buffer = bound.empty((self.n, self.n), wide=True)
-        if not bound.whole:
-            return gram(bound, out=self._buffer)
-        self._buffer[...] = gram(bound)
-        return self._buffer
-
-    def _fit(self, bound: Any, noise: Any) -> GaussianFit:
-        K = self._gram(bound)
-        trace = float(K.trace())
+            self._buffer = K.space(what, "Fit fewer rows, or use SparseGaussianProcessRegressor")
+        C, name = K.there(self._buffer), repr(K.kernel)
+        trace = float(C.trace())
         try:
-            f = factor(K, self._ridge(noise), overwrite=True, owner=bound.name, knob="noise")
+            f = factor(C, self._ridge(noise), overwrite=True, owner=name, knob="noise")
         except NotPositiveDefinite as error:
-            raise explain(error, bound.name, trace, self.n, self.unit) from error
+            raise explain(error, name, trace, self.n, self.unit) from error
         return self._solved(f, noise)
 
     def _solved(self, f: CholeskyFactor, noise: Any) -> GaussianFit:

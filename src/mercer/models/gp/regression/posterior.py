@@ -15,10 +15,10 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk, dtrmm
 
-from mercer.domains import GramRows
-from mercer.engines import gram, pick, pull_points
+from mercer.domains import to_host
 from mercer.errors import InvalidInput
 from mercer.memory import require_memory, row_blocks
+from mercer.operators import Gram, gram_of
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.linear import mirror, potrf
 from mercer.threads import times
@@ -63,15 +63,13 @@ class Posterior:
         m, n = len(variance), self.fit.factor.n
         values = None if coef is None else np.empty((m, coef.shape[1]))
         X, points = self.kernel.domain.match(X, self.points)
-        engine = pick(X)
-        bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
-        there = self._on_device(bound)
+        K = gram_of(self.kernel, X, points)
+        there = self._on_device(K)
         step = min(DEVICE_ROWS if there else ROWS, row_blocks(m, 8 * n)[0].stop)
         buffer = None if there else np.empty((min(step, m), n))
         for start in range(0, m, max(step, 1)):
             rows = np.arange(start, min(start + step, m))
-            part = bound.rows_of(rows)
-            cross = gram(part) if buffer is None else _gram_into(part, buffer[: len(rows)])
+            cross = K.rows_of(rows, None if buffer is None else buffer[: len(rows)])
             if values is not None and coef is not None:
                 values[rows] = _product(cross, coef)
             if self.basis is not None:
@@ -79,7 +77,7 @@ class Posterior:
                 variance[rows] += np.einsum("ij,ij->j", G, G)
             V = self.fit.factor.half_solve(cross.T, overwrite=True).T
             if there:
-                variance[rows] -= engine.to_numpy(V.square().sum(1))
+                variance[rows] -= to_host(V.square().sum(1))
             else:
                 variance[rows] -= np.einsum("ij,ij->i", V, V)
         return values, np.maximum(variance, 0.0, out=variance)
@@ -92,14 +90,13 @@ class Posterior:
             8 * m * (m + n), f"{self.owner}: the covariance of {m} new points", "Give fewer points"
         )
         X, points = self.kernel.domain.match(X, self.points)
-        engine = pick(X)
-        bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
-        there = self._on_device(bound)
-        cross = gram(bound) if there else _gram_into(bound, np.empty((m, n)))
+        K = gram_of(self.kernel, X, points)
+        there = self._on_device(K)
+        cross = K.there() if there else K.to_dense(out=np.empty((m, n)))
         G = None if self.basis is None else self._basis_part(X, cross)
         V = self.fit.factor.half_solve(cross.T, overwrite=True)
         if there:
-            out -= engine.to_numpy(V.T @ V)
+            out -= to_host(V.T @ V)
         elif m:
             dsyrk(-1.0, V, beta=1.0, c=out.T, trans=1, lower=0, overwrite_c=1)
             mirror(out.T)
@@ -109,9 +106,9 @@ class Posterior:
         np.maximum(diagonal, 0.0, out=diagonal)
         return out
 
-    def _on_device(self, bound: Any) -> bool:
+    def _on_device(self, K: Gram) -> bool:
         """Whether kernel values and the factor are on a device of torch, and need not leave it."""
-        return bound.xp is not np and not isinstance(self.fit.factor, CholeskyFactor)
+        return K.device is not None and not isinstance(self.fit.factor, CholeskyFactor)
 
     def _basis_part(self, X: Any, cross: Any) -> np.ndarray:
         """Return G⁻¹r of shape (q, m), with GGᵀ = HᵀC⁻¹H and r = h(x) − HᵀC⁻¹k."""
@@ -131,7 +128,7 @@ def prior_variance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
     """Return k(x, x) at new points as an array of one's own."""
     require_diagonal(kernel, owner)
     with np.errstate(over="ignore", invalid="ignore"):
-        d = np.array(pick(X).to_numpy(pick(X).diag(kernel, X)), dtype=float)
+        d = np.array(gram_of(kernel, X).diagonal(), dtype=float)
     if not np.isfinite(d).all():
         i = int(np.argmin(np.isfinite(d)))
         raise InvalidInput(
@@ -146,7 +143,7 @@ def prior_covariance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
     require_diagonal(kernel, owner)
     m = kernel.domain.size(X)
     require_memory(8 * m * m, f"{owner}: the covariance of {m} new points", "Give fewer points")
-    return _gram_into(kernel._bind(pick(X).asarray(X)), np.empty((m, m)))
+    return gram_of(kernel, X).to_dense(out=np.empty((m, m)))
 
 
 def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
@@ -181,20 +178,12 @@ def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
 
 def require_diagonal(kernel: Kernel, owner: str) -> None:
     """Refuse points that are known by their kernel values with others only."""
-    if isinstance(kernel.domain, GramRows):
+    if not kernel.domain.holds_points:
         raise InvalidInput(
             f"{owner}: a standard deviation, covariance or sample at new points needs k(x, x), "
             "which a precomputed matrix of kernel values with the training points does not hold; "
             "use the kernel itself, or ask for the mean alone."
         )
-
-
-def _gram_into(bound: Any, out: np.ndarray) -> np.ndarray:
-    """Write the matrix of a bound kernel into an array, wherever it was computed."""
-    if bound.xp is np and not bound.whole:
-        return gram(bound, out=out)
-    out[...] = pick(bound.collections[0]).to_numpy(gram(bound))
-    return out
 
 
 # ---- Slopes of the posterior: gradients in x of the mean and of the variance of the function ----
@@ -226,10 +215,7 @@ def variance_slopes(posterior: Posterior, X: Any) -> np.ndarray:
             S = S + fit.basis_solve @ b
             slopes = basis.in_columns_of_x(b)[1]
         out = -2 * kernel.gradient(rows, posterior.points, S.T)
-        engine = pick(rows)
-        square = kernel._bind(engine.asarray(rows))
-        own = pull_points(square, square.asarray(np.eye(size)), out.shape[1])
-        out += 2 * engine.to_numpy(own)
+        out += 2 * gram_of(kernel, rows).pull_points(np.eye(size))
         if slopes is not None:
             out += 2 * slopes.T
         parts.append(out)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     ONLY,
@@ -32,9 +31,15 @@ from mercer.models.gp.base import (
     set_process_params,
 )
 from mercer.models.gp.parameters import Parameters, as_names
-from mercer.models.gp.regression.data import Basis, Targets, check_noise, new_noise, prior_noise
+from mercer.models.gp.regression.data import (
+    Basis,
+    Problem,
+    Targets,
+    check_noise,
+    new_noise,
+    prior_noise,
+)
 from mercer.models.gp.regression.posterior import draw
-from mercer.models.gp.regression.problem import Problem
 from mercer.models.gp.search import first_noise, place
 from mercer.solvers import Cost, check_index, gram_seconds
 
@@ -102,13 +107,12 @@ class ProcessRegressor(KernelEstimator):
                 f"{owner}: noise='fit' is to be tuned, and fixed holds 'noise'; give the variance "
                 "of the noise as a number, or leave it out of fixed."
             )
+        kernel.domain.check_training(X)
         kept = kernel.domain.keep(X)
-        if isinstance(kernel.domain, GramRows):
-            X = kernel._checked(X, None)[0]
         if weights is not None and not (weights > 0).all():
             rows = np.flatnonzero(weights)
+            kept = kernel.domain.keep_at(X, rows)
             X, Y, weights = kernel.domain.subset(X, rows), Y[rows], weights[rows]
-            kept = kernel.domain.take(kept, rows) if isinstance(kept, np.ndarray) else X
             noise = noise[rows] if np.ndim(noise) == 1 else noise
         units = self._noise_units(noise, Y.shape[1], tuned)
         targets = Targets.of(Y, weights, normalize=bool(self.normalize_y), units=units, owner=owner)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
-from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.device import computing_on
 from mercer.errors import InvalidInput
 from mercer.estimator import check_same_points, follows_data
 from mercer.models.gp.base import search_rng
-from mercer.models.gp.regression.data import Basis, Targets, new_noise
+from mercer.models.gp.regression.data import Basis, Problem, Targets, certificate, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit
-from mercer.models.gp.regression.left_out import leave_out
 from mercer.models.gp.regression.posterior import (
     Posterior,
     prior_covariance,
@@ -25,17 +21,16 @@ from mercer.models.gp.regression.posterior import (
     require_diagonal,
     variance_slopes,
 )
-from mercer.models.gp.regression.problem import Problem, certificate
 from mercer.models.gp.regression.process import ProcessRegressor, plan_process
-from mercer.models.gp.regression.updates import Rows, appended, reduced, solved_again
+from mercer.models.gp.regression.updates import Rows, appended, leave_out, reduced, solved_again
 from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
 from mercer.models.ridge import as_groups
+from mercer.operators import gram_of
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
     from mercer.models.gp.parameters import Parameters
-    from mercer.models.gp.regression.data import Basis
-    from mercer.models.gp.regression.evidence import Evidence, GaussianFit
+    from mercer.models.gp.regression.evidence import Evidence
 
 
 def _basis_size(model: Any) -> int:
@@ -353,9 +348,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     def _problem(self, K: Any = None) -> Problem:
         """Return the problem that was fitted; K is its Gram matrix where that was precomputed."""
         self._require_fit()
-        X, owner = self.X_fit_, type(self).__name__
-        if isinstance(self.kernel_.domain, GramRows):
-            X = self._gram_again(K)
+        X = self.X_fit_ if self.kernel_.domain.holds_points else self._gram_again(K)
+        owner = type(self).__name__
         targets = Targets(self.y_mean_, self.y_scale_)
         weights = self.sample_weight_
         return Problem(self.kernel_, X, self._targets(), weights, targets, self._basis(), owner)
@@ -363,8 +357,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     def _gram_again(self, K: Any) -> np.ndarray:
         """Return the precomputed Gram matrix of the rows used: given again, or from the factor."""
         if K is not None:
-            K = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
-            return self.kernel_.domain.subset(K, self.X_fit_)
+            domain = self.kernel_.domain
+            K = domain.check_training(self._check_X(K, self.kernel_, reset=False))
+            return domain.subset(K, self.X_fit_)
         if self._gaussian_cache is None:
             raise InvalidInput(
                 f"{type(self).__name__}: a model from a file, a pickle or a copy does not have its "
@@ -408,8 +403,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         if not self._is_fitted():
             return np.zeros((m, 1))
         X, points = self.kernel_.domain.match(X, self.X_fit_)
-        engine = pick(X)
-        values = engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))
+        values = gram_of(self.kernel_, X, points) @ self.dual_coef_
         return self._finite(values.reshape(m, -1) + self._explicit_mean(X, m))
 
     def _moments(self, kernel: Any, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -458,7 +452,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     def _where_fitted(self) -> AbstractContextManager:
         """Return options under which is computed where the fit was, as long as it is held."""
         held = self._gaussian_cache
-        return computing_on(None if held is None else getattr(held.factor, "device", None))
+        return nullcontext() if held is None else held.factor.computing_there()
 
     def _log_evidence(self, theta: Any, eval_gradient: bool) -> Any:
         problem, parameters = self._problem(), self._current_parameters()
@@ -566,7 +560,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         owner, kernel = type(self).__name__, self.kernel_
         if X is None:
             return self._fit_state()
-        if not isinstance(kernel.domain, GramRows):
+        if kernel.domain.holds_points:
             again = self._check_X(X, kernel, reset=False)
             n, m = len(self.y_fit_), kernel.domain.size(again)
             if m != n:

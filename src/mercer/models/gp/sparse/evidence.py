@@ -19,7 +19,6 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
 
-from mercer.engines import gram, pull_theta
 from mercer.errors import NotPositiveDefinite
 from mercer.memory import require_memory
 from mercer.models.gp.sparse.points import (
@@ -32,7 +31,7 @@ from mercer.models.gp.sparse.points import (
     cross,
     is_single,
 )
-from mercer.operators import fold
+from mercer.operators import Gram, fold, gram_of
 from mercer.solvers.linear import mirror
 from mercer.threads import add_square, single_threaded_blas, solve_rows
 
@@ -83,7 +82,7 @@ class Pass:
     """What the first pass over the rows leaves behind; see the head of the file."""
 
     bound: Any
-    corner: Any
+    corner: Gram
     lower: np.ndarray
     jitter: float
     whitened: bool
@@ -171,14 +170,14 @@ class SparseEvidence(ABC):
         """
         with self._threads(kernel, U):
             first = self._first(kernel, noise, U)
-            outer = kernel._bind(*kernel.domain.match(U, self.X)) if points else None
+            outer = cross(kernel, U, self.X) if points else None
             gradient, noise_gradient, moved, G = self._second(first, kernel, noise, outer)
             G = np.ascontiguousarray(0.5 * (G + G.T))
             if len(kernel.theta):
-                gradient = gradient + pull_theta(first.corner, G, len(kernel.theta))
+                gradient = gradient + first.corner.pull_theta(G)
             if moved is not None:
                 every = slice(0, len(G))
-                moved = moved + kernel._bind(U, U).pull_points(every, every, 2 * G)
+                moved = moved + cross(kernel, U, U).pull_points(every, every, 2 * G)
         return first.value, gradient, noise_gradient, moved
 
     def posterior(self, kernel: Kernel, noise: Any, U: Any) -> SparseFit:
@@ -243,7 +242,7 @@ class SparseEvidence(ABC):
         f = corner_factor(K, bound.name)
         lower = np.asfortranarray(f.lower())
         del K
-        diagonal = np.asarray(kernel._diag(self.X), dtype=float)
+        diagonal = np.asarray(self._gram(kernel).diagonal(), dtype=float)
         precision = self.w / noise
         uniform = self.weights is None and noise.ndim == 0
         first = Pass(bound, square, lower, f.jitter, True, diagonal, precision, uniform)
@@ -299,9 +298,12 @@ class SparseEvidence(ABC):
             )
         return first
 
+    def _gram(self, kernel: Kernel) -> Gram:
+        return gram_of(kernel, self.X, host=True)
+
     @staticmethod
-    def _corner_matrix(square: Any) -> np.ndarray:
-        K = np.array(gram(square), dtype=np.float64, order="C")
+    def _corner_matrix(square: Gram) -> np.ndarray:
+        K = np.array(square.to_dense(), dtype=np.float64, order="C")
         return K if square.symmetric else 0.5 * (K + K.T)
 
     def _must_whiten(self, first: Pass, rcond: float) -> bool:
@@ -433,7 +435,8 @@ class CollapsedBound(SparseEvidence):
         if len(gradient) or outer is not None:
             gradient, moved, _ = self._pull(first, kernel, outer, step)
         if len(gradient):
-            gradient = gradient + kernel._pull_diag(self.X, np.broadcast_to(-0.5 * t * p, self.n))
+            c = np.broadcast_to(-0.5 * t * p, self.n)
+            gradient = gradient + self._gram(kernel).pull_diagonal(c)
         square = float(np.einsum("it,it,i->", self.Z, self.Z, p))
         noise_gradient = (
             -0.5 * float((M * S).sum())
@@ -532,7 +535,7 @@ class FITC(SparseEvidence):
         N = N.T
         mirror(N)
         if len(gradient):
-            gradient = gradient + kernel._pull_diag(self.X, g)
+            gradient = gradient + self._gram(kernel).pull_diagonal(g)
         Y = solve_left(LB, S.copy(order="F"))
         inner = t * (Y.T @ Y) + gamma @ gamma.T - 2.0 * N
         G = solve_left(L, np.asfortranarray(inner), 1)

@@ -15,13 +15,11 @@ from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpocon
 
-from mercer.domains import GramRows
-from mercer.engines import gram
 from mercer.errors import NotPositiveDefinite
 from mercer.estimator import unproven
 from mercer.features import distinct
 from mercer.kernels import Kernel, has_white
-from mercer.operators import Gram
+from mercer.operators import Gram, gram_of
 from mercer.settings import get_config
 from mercer.solvers import CholeskyFactor, factor, rpcholesky
 
@@ -36,19 +34,17 @@ PART = 1e-9
 
 def cross(kernel: Kernel, X: Any, U: Any) -> Any:
     """Return the kernel bound to all rows and the inducing points."""
-    if not isinstance(kernel.domain, GramRows):
-        X, U = kernel.domain.match(X, U)
-    return kernel._bind(X, U)
+    return gram_of(kernel, *kernel.domain.match(X, U), host=True).bound
 
 
-def corner(kernel: Kernel, X: Any, U: Any) -> Any:
-    """Return the kernel bound to the inducing points.
+def corner(kernel: Kernel, X: Any, U: Any) -> Gram:
+    """Return the Gram matrix of the inducing points.
 
     White noise belongs to an observation; the function at an inducing point has none.
     """
-    if isinstance(kernel.domain, GramRows):
-        return kernel._bind(np.ascontiguousarray(X[np.ix_(U, U)]))
-    return kernel._bind(U, U) if has_white(kernel) else kernel._bind(U)
+    if not kernel.domain.holds_points:
+        return gram_of(kernel, kernel.domain.subset(X, U), host=True)
+    return gram_of(kernel, U, U if has_white(kernel) else None, host=True)
 
 
 def subset(n: int, most: int, rng: np.random.RandomState) -> np.ndarray:
@@ -89,14 +85,10 @@ def pivoted(
     m = min(m, len(rows))
     most = min(max(CANDIDATES, EACH * m), get_config().memory // (64 * max(1, m)))
     rows = rows[subset(len(rows), max(m, int(most)), rng)]
-    if isinstance(kernel.domain, GramRows):
-        points = np.ascontiguousarray(X[np.ix_(rows, rows)])
-        single = points.astype(np.float32)
-        if np.array_equal(points, single):  # then its rounding is that of single precision
-            points = single
-    else:
-        points = kernel.domain.take(X, rows)
-    K = Gram(kernel, points, keep=False)
+    points = kernel.domain.subset(X, rows)
+    if not kernel.domain.holds_points and is_single(points):  # then so is its rounding
+        points = points.astype(np.float32)
+    K = gram_of(kernel, points)
     mean = float(np.mean(K.diagonal())) if len(rows) else 0.0
     tol = PART * min(1.0, noise / mean) if mean > 0 else 0.0
     chosen = rpcholesky(K, m, rng, tol)
@@ -135,12 +127,12 @@ def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
     rows = subset(kernel.domain.size(X), most, np.random.RandomState(seed))
     if not len(rows):
         return
-    bound = kernel._bind(kernel.domain.subset(X, rows))
-    K = np.array(gram(bound), dtype=float)
+    K = gram_of(kernel, kernel.domain.subset(X, rows), host=True).to_dense()
+    K = np.array(K, dtype=float)
     low, trace = float(eigvalsh(K)[0]), float(np.abs(np.diagonal(K)).sum())
     if low < -INDEFINITE * trace:
         raise NotPositiveDefinite(
-            f"{bound.name}: the matrix of {len(rows)} rows has an eigenvalue of {low:.6g} in the "
+            f"{kernel!r}: the matrix of {len(rows)} rows has an eigenvalue of {low:.6g} in the "
             "units of kernel_, so it is not positive semidefinite and not that of a kernel, "
             f"whatever the noise. {CURE}",
             low,

@@ -10,8 +10,6 @@ from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import ONLY, Plan, study_of
 from mercer.memory import require_memory
@@ -25,9 +23,9 @@ from mercer.models.gp.regression import (
 )
 from mercer.models.gp.search import TOL, Search
 from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
-from mercer.models.gp.sparse.points import check_sample
+from mercer.models.gp.sparse.points import check_sample, cross
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
-from mercer.operators import spread
+from mercer.operators import gram_of, spread
 from mercer.solvers import Cost, Solution, check_index
 from mercer.threads import solve_rows
 
@@ -343,7 +341,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     ) -> None:
         targets, scale = problem.targets, problem.targets.scale
         self.kernel_ = kernel
-        self.X_fit_ = kept[U] if isinstance(kernel.domain, GramRows) else U
+        self.X_fit_ = kernel.domain.renumber(U, kept)
         self.y_mean_, self.y_scale_ = targets.mean, scale
         self.scaled_noise_ = scaled
         every = np.broadcast_to(scaled, len(problem.Y))
@@ -445,9 +443,8 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     def _mean(self, X: Any, m: int) -> np.ndarray:
         if not self._is_fitted():
             return np.zeros((m, 1))
-        X, points = self.kernel_.domain.match(X, self.X_fit_)
-        engine = pick(X)
-        values = engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))
+        points = self.kernel_.domain.match(X, self.X_fit_)
+        values = gram_of(self.kernel_, *points) @ self.dual_coef_
         return self._finite(values.reshape(m, -1) + self.intercept_)
 
     def _variance(self, kernel: Kernel, X: Any, m: int) -> np.ndarray:
@@ -456,7 +453,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         if not self._is_fitted():
             return variance
         L, LB = (np.asfortranarray(A) for A in (self.inducing_factor_, self.posterior_factor_))
-        bound = kernel._bind(*kernel.domain.match(X, self.X_fit_))
+        bound = cross(kernel, X, self.X_fit_)
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
             solve_rows(L, T)
@@ -475,9 +472,8 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         require_memory(
             8 * n * (2 * n + 2 * m), f"{type(self).__name__}: {n} new points", "Give fewer points"
         )
-        X, points = kernel.domain.match(X, self.X_fit_)
-        cross = np.asarray(kernel._bind(X, points).tile(slice(0, n), slice(0, m)), dtype=float)
-        A = solve_triangular(self.inducing_factor_, cross.T, lower=True)
+        K = cross(kernel, X, self.X_fit_).tile(slice(0, n), slice(0, m))
+        A = solve_triangular(self.inducing_factor_, np.asarray(K, dtype=float).T, lower=True)
         out -= A.T @ A
         A = solve_triangular(self.posterior_factor_, A, lower=True)
         out += A.T @ A
@@ -495,7 +491,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
 def _check_points(given: Any, problem: Problem, owner: str) -> Any:
     """Return given inducing points as a canonical collection that goes with the rows."""
     domain = problem.kernel.domain
-    if isinstance(domain, GramRows):
+    if not domain.holds_points:
         index = np.asarray(given)
         n = len(problem.Y)
         if index.ndim != 1 or index.dtype.kind not in "iu" or index.min(initial=0) < 0:

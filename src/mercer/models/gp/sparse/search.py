@@ -17,11 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from mercer.domains import GramRows, Numbers
+from mercer.domains import Numbers
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.gp.search import Search, at_bounds, maximise
 from mercer.models.gp.sparse.evidence import FITC, CollapsedBound, SparseEvidence
-from mercer.models.gp.sparse.points import pivoted, subset
+from mercer.models.gp.sparse.points import cross, pivoted, subset
 from mercer.settings import get_config
 
 if TYPE_CHECKING:
@@ -226,14 +226,9 @@ class SparseSearch:
             return Inducing(self.given)
         noise, rng = float(np.mean(scaled)), np.random.RandomState(self.seed)
         rows, error = pivoted(kernel, self.problem.X, self.n_inducing, noise, rng)
-        if isinstance(kernel.domain, GramRows):
-            if self.moves:
-                self._movable(rows)
-            return Inducing(rows, rows, error)
-        points = kernel.domain.take(self.problem.X, rows)
-        if self.moves:
-            points = self._movable(points)
-        return Inducing(points, rows, error)
+        known = kernel.domain.holds_points
+        points = kernel.domain.take(self.problem.X, rows) if known else rows
+        return Inducing(self._movable(points) if self.moves else points, rows, error)
 
     def _movable(self, points: Any) -> np.ndarray:
         problem, domain = self.problem, self.problem.kernel.domain
@@ -246,7 +241,7 @@ class SparseSearch:
         out = np.array(points.toarray() if sp.issparse(points) else points, dtype=float)
         one = slice(0, 1)
         try:
-            problem.kernel._bind(out[:1], out[:1]).pull_points(one, one, np.ones((1, 1)))
+            cross(problem.kernel, out[:1], out[:1]).pull_points(one, one, np.ones((1, 1)))
         except InvalidInput as error:
             raise InvalidInput(
                 f"{problem.owner}: inducing='optimize' moves points along the gradient of the "
@@ -344,7 +339,7 @@ class SparseSearch:
         """Return the rows of the coarse objective, drawn in the order of y; None for all."""
         n, domain = len(self.problem.Y), self.problem.kernel.domain
         size = max(PART, EACH * domain.size(chosen.points))
-        if n < 2 * size or isinstance(domain, GramRows):
+        if n < 2 * size or not domain.holds_points:
             return None
         order = np.lexsort(self.problem.Y.T)
         return np.sort(order[subset(n, size, np.random.RandomState(self.seed))])

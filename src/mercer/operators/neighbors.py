@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, Objects, Packed, Table, largest, moderate
+from mercer.domains import Objects, Packed, Table, largest, moderate
 from mercer.engines import pick
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import (
@@ -32,7 +32,8 @@ from mercer.kernels import (
     geometry_of,
 )
 from mercer.memory import require_memory
-from mercer.operators import nearest
+from mercer.operators.gram import gram_of
+from mercer.operators.sums import nearest
 
 SPARE = 8  # neighbours kept beside those asked for
 NEAR = 1e-7  # squares below this part of k(x, x) + k(y, y) may be rounding: are the points equal?
@@ -81,10 +82,7 @@ def find_nearest(
     skip = np.arange(n) if Q is None else None
     if geometry is not None and geometry.key is not None:
         return _by_geometry(kernel, geometry, Q, X, k, skip)
-    engine = pick(X)
-    bound = kernel._bind(
-        *((engine.asarray(X), None) if Q is None else (engine.asarray(Q), engine.asarray(X)))
-    )
+    bound = (gram_of(kernel, X) if Q is None else gram_of(kernel, Q, X)).bound
     # Of points of one length the nearest has the largest k: nothing is added, so nothing rounds.
     level = bool((diagonal == diagonal[0]).all())
     sign, c = (-1.0, np.zeros(n)) if level else (-2.0, diagonal)
@@ -267,7 +265,7 @@ def _without_rounding(
     where: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return distances of which those of equal points are 0, where rounding left something."""
-    if isinstance(kernel.domain, GramRows):
+    if not kernel.domain.holds_points:
         return values, where
     small = (values > 0) & (values <= NEAR * (np.abs(own)[:, None] + np.abs(diagonal[where])))
     i, q = np.nonzero(small)

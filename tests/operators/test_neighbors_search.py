@@ -10,7 +10,7 @@ import mercer
 from mercer import RBF, Cosine, Laplacian, Linear, Matern, Periodic, Polynomial, RationalQuadratic
 from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput
-from mercer.models.neighbors.search import SPARE, find_nearest
+from mercer.operators.neighbors import SPARE, find_nearest
 from mercer.settings import config
 from tests.models.words import alike, words
 
