@@ -55,8 +55,9 @@ class Gram(Operator):
         self.shape = (n, n if self.Y is None else size(self.Y))
         self.symmetric = self.Y is None
         self.psd = self.symmetric and self.kernel.psd
-        single = getattr(self.X, "dtype", None)
-        self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
+        kind = getattr(X, "dtype", None)
+        single = str(kind) == "torch.float32" if is_torch(X) else kind == np.float32
+        self.dtype = np.dtype(np.float32) if single else np.dtype(np.float64)
         self._keep = keep
         self._matrix: Any = None
         self._verified = False
