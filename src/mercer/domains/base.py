@@ -46,6 +46,10 @@ class Domain:
         """Return two collections whose kernel values are K[rows, columns] of training points X."""
         return self.take(X, rows), self.take(X, columns)
 
+    def as_new(self, X: Any, index: Index, training: Index) -> Any:
+        """Return points of X as new ones to a model that was fitted on those at `training`."""
+        return self.take(X, index)
+
     def keep(self, X: Any) -> Any:
         """Return what a fitted model must keep of X to evaluate k(new points, X)."""
         return X

@@ -87,6 +87,10 @@ class GramRows(Domain):
         """Return rows of kernel values, and the positions of training points among them."""
         return X[rows], np.arange(X.shape[1])[columns]
 
+    def as_new(self, X: np.ndarray, index: Any, training: Any) -> np.ndarray:
+        """Return the kernel values of points with those that a model was fitted on."""
+        return np.ascontiguousarray(X[np.ix_(index, training)])
+
     def keep(self, X: np.ndarray) -> np.ndarray:
         """Return the positions of the training points."""
         return np.arange(X.shape[0]) if X.ndim == 2 else X

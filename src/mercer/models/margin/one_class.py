@@ -15,7 +15,7 @@ from mercer.models.margin.machines import (
     LEARNED,
     check_state,
     function_of,
-    values,
+    machine_values,
     weights_of_columns,
 )
 from mercer.models.margin.problems import (
@@ -106,7 +106,6 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
 
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
-    _values = values
     _check_state = check_state
 
     def __init__(
@@ -213,7 +212,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self._values(X)[:, 0]
+        return machine_values(self, X)[:, 0]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return f(x) for each row of X: the lower, the odder.

@@ -16,7 +16,7 @@ from mercer.models.margin.machines import (
     LEARNED,
     check_state,
     function_of,
-    values,
+    machine_values,
     weights_of_columns,
 )
 from mercer.models.margin.problems import (
@@ -47,7 +47,6 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
     score = r_squared
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
-    _values = values
     _check_state = check_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -98,7 +97,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self._values(X)[:, 0]
+        return machine_values(self, X)[:, 0]
 
     def loo(self, X: Any = None) -> np.ndarray:
         """Return about the predictions at the training points, each from a fit without it.
