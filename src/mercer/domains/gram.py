@@ -103,12 +103,12 @@ class GramRows(Domain):
         """Return a matrix that can be a Gram matrix, or refuse it."""
         return self.check_square(X, name)
 
-    def require_again(self, X: Any, owner: str, verb: str) -> None:
+    def require_again(self, X: Any, owner: str, verb: str, how: str | None = None) -> None:
         """Refuse to do without the Gram matrix, of which a fitted model keeps positions only."""
         if X is None:
             raise InvalidInput(
                 f"{owner}.{verb}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                f"training matrix again: {verb}(K)."
+                f"training matrix again: {how or f'{verb}(K)'}."
             )
 
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:

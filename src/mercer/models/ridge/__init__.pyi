@@ -5,10 +5,14 @@ from mercer.models.ridge.cg import (
     storage_for as storage_for,
 )
 from mercer.models.ridge.classifier import KernelRidgeClassifier as KernelRidgeClassifier
-from mercer.models.ridge.exact import LeastSquares as LeastSquares
-from mercer.models.ridge.falkon import centred_rows as centred_rows, in_own_units as in_own_units
+from mercer.models.ridge.exact import (
+    PROBED as PROBED,
+    SPARSE as SPARSE,
+    LeastSquares as LeastSquares,
+    is_sparse as is_sparse,
+)
+from mercer.models.ridge.falkon import in_own_units as in_own_units
 from mercer.models.ridge.left_out import as_groups as as_groups
-from mercer.models.ridge.primal import PROBED as PROBED, SPARSE as SPARSE, is_sparse as is_sparse
 from mercer.models.ridge.regressor import KernelRidge as KernelRidge
 from mercer.models.ridge.spectrum import DualSpectrum as DualSpectrum
 from mercer.models.ridge.structured import StructuredKernelRidge as StructuredKernelRidge

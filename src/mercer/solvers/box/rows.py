@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, to_host
+from mercer.domains import to_host
 from mercer.engines import gram, rows_into
 from mercer.errors import MemoryBudgetExceeded
 from mercer.memory import human
@@ -73,7 +73,7 @@ class Rows:
         self._slots: np.ndarray | None = None
         self._parent: Rows | None = None
         self._chosen = _ALL
-        lazy = isinstance(K, Gram) and not isinstance(K.kernel.domain, GramRows)
+        lazy = isinstance(K, Gram) and K.kernel.domain.holds_points
         small = self.n <= WHOLE_UP_TO and 8 * self.n**2 <= SHARE * get_config().memory
         if not isinstance(K, Gram) or not lazy or small:
             check_entries(K, "SMO")

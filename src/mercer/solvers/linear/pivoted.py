@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
-from mercer.domains import GramRows, is_torch, to_host
+from mercer.domains import is_torch, to_host
 from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
@@ -123,7 +123,7 @@ def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> Host
 def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any, Any], None]:
     """Return a function that writes rows of A; those of a kernel go from tiles to their place."""
     lazy = isinstance(A, Gram) and A._matrix is None and isinstance(A._engine, NumpyEngine)
-    if not isinstance(A, Gram) or not lazy or isinstance(A.kernel.domain, GramRows):
+    if not isinstance(A, Gram) or not lazy or not A.kernel.domain.holds_points:
 
         def copied(out: np.ndarray, index: np.ndarray) -> None:
             out[...] = finite(A.rows(index), owner)
