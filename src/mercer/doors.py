@@ -2,7 +2,7 @@
 
 Every folder has a door, its ``__init__``, and other folders come in by the door only. What may
 pass is written once, in ``__init__.pyi``, as import statements, which editors and type checkers
-read too. ``__all__`` there holds the names that users may rely on; the others are the house's own.
+read too. Where some of it is the house's own, ``__all__`` holds what users may rely on.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def _read_stub(module: Any) -> dict[str, str]:
         source, _, items = statement.partition(" import ")
         names = (item.partition(" as ")[0].strip(" ()\n") for item in items.split(","))
         sources.update(dict.fromkeys(filter(None, names), source))
-    public = (item.strip(' \n"') for item in listed.partition("]")[0].split(","))
-    module.__all__ = sorted(filter(None, public))
+    public = [item.strip(' \n"') for item in listed.partition("]")[0].split(",")]
+    every = [name for name, source in sources.items() if source != module.__name__]
+    module.__all__ = sorted(filter(None, public if listed else every))
     return sources
 
 

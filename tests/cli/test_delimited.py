@@ -7,7 +7,8 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from mercer.cli.tables import harmless, read_csv, write_csv
+from mercer.cli.files import harmless, write_csv
+from mercer.cli.tables import read_csv
 from mercer.errors import InvalidInput
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from mercer import RBF, GaussianProcessRegressor
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.io import registry, registry as distributions
+from mercer.io import registry
 
 LAWS = [
     stats.gamma(2.0),
@@ -62,7 +62,7 @@ def test_parameters_are_numbers(value):
     law = stats.norm(0.0, 1.0)
     law.args = (value,)
     with pytest.raises(InvalidInput, match="give it numbers"):
-        distributions.frozen_form().split(law, "model.priors")
+        registry.form_named("scipy:frozen").split(law, "model.priors")
 
 
 @pytest.mark.parametrize(

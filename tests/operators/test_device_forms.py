@@ -6,8 +6,7 @@ import pytest
 import mercer
 from mercer import RBF, Laplacian, Matern
 from mercer.errors import MemoryBudgetExceeded
-from mercer.operators import device as engine, many_forms
-from mercer.statistics.kernels import sources_of
+from mercer.operators import device as engine, many_forms, sources_of
 
 torch = pytest.importorskip("torch")
 KERNELS = [RBF(1.0), RBF(0.3), Laplacian(1.5), Matern(1.0, nu=0.5)]

@@ -5,8 +5,7 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern
-from mercer.operators import many_forms, several
-from mercer.statistics.kernels import sources_of
+from mercer.operators import many_forms, several, sources_of
 
 KERNELS = [RBF(0.5), Laplacian(2.0), RBF(3.0), Linear(), Matern(1.0, 2.5), Matern(1.0, 0.5)]
 

@@ -6,7 +6,7 @@ import pytest
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern, Polynomial
 from mercer.errors import InvalidInput
-from mercer.operators import device as sums
+from mercer.operators import Place, device as sums, place_of
 from mercer.statistics import (
     device,
     hsic_test,
@@ -18,7 +18,6 @@ from mercer.statistics import (
 )
 from mercer.statistics.device import DeviceDraws, drawn_there
 from mercer.statistics.permutation import Relabel, Shuffle, Signs, resample
-from mercer.statistics.place import Place, place_of
 
 torch = pytest.importorskip("torch")
 

@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from mercer import __version__
@@ -52,29 +51,34 @@ def answer_path(text: str) -> str | None:
     return text
 
 
-def _positive_or(word: str, text: str) -> float | str:
-    if text == word:
-        return text
-    value = number(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number > 0 nor {word}")
-    return value
+def number(legal: Callable[[float], bool], otherwise: str) -> Callable[[str], float]:
+    """Return what reads a number that is legal, and says of any other text what it is not."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+        if not legal(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is {otherwise}")
+        return value
+
+    return read
 
 
-def fraction(text: str) -> float:
-    """Return a share in [0, 1)."""
-    value = number(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not in [0, 1)")
-    return value
+def _is_positive(value: float) -> bool:
+    return 0 < value < float("inf")
 
 
-def number(text: str) -> float:
-    """Return a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+positive = number(_is_positive, "not a number > 0")
+fraction = number(lambda value: 0 <= value < 1, "not in [0, 1)")
+probability = number(lambda value: 0 < value <= 1, "not in (0, 1]")
+
+
+def positive_or(word: str) -> Callable[[str], float | str]:
+    """Return what reads a number above 0 or one word."""
+    read = number(_is_positive, f"neither a number > 0 nor {word}")
+    return lambda text: text if text == word else read(text)
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -86,22 +90,6 @@ def whole(least: int) -> Callable[[str], int]:
         return int(text)
 
     return read
-
-
-def positive(text: str) -> float:
-    """Return a number above 0."""
-    value = number(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number > 0")
-    return value
-
-
-def probability(text: str) -> float:
-    """Return a probability in (0, 1]."""
-    value = number(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not in (0, 1]")
-    return value
 
 
 def seed(text: str) -> int:
@@ -218,7 +206,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("a", metavar="A", help=f"the first table, a {TABLE}")
     parser.add_argument("b", metavar="B", help=f"the second table, a {TABLE}")
-    _add_kernel(parser, "auto", "auto aggregates 20 kernels of 10 widths")
+    _add_kernel(parser, "auto", "; auto aggregates 20 kernels of 10 widths")
     _add_test(parser)
     parser.add_argument(
         "--top",
@@ -236,9 +224,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
         help="write the witness of every row: table, line, value; - is stdout in place of the "
         "report",
     )
-    column_options(parser)
-    row_options(parser, "permutations and of chosen rows, of each table")
-    table_options(parser)
+    _add_rows(parser, "permutations and of chosen rows, of each table")
 
 
 def _add_depend(commands: argparse._SubParsersAction) -> None:
@@ -255,11 +241,9 @@ def _add_depend(commands: argparse._SubParsersAction) -> None:
         metavar="COLUMN",
         help="test the dependence that is left when these columns are known",
     )
-    _add_kernel(parser, None, "")
+    _add_kernel(parser)
     _add_test(parser)
-    column_options(parser)
-    row_options(parser, "permutations and of chosen rows")
-    table_options(parser)
+    _add_rows(parser, "permutations and of chosen rows")
 
 
 def _add_cluster(commands: argparse._SubParsersAction) -> None:
@@ -280,11 +264,9 @@ def _add_cluster(commands: argparse._SubParsersAction) -> None:
         choices=("kmeans", "spectral", "dpmeans"),
         help="kmeans in feature space (default), spectral, or dpmeans (the method of --penalty)",
     )
-    _add_kernel(parser, None, "")
+    _add_kernel(parser)
     answer_options(parser)
-    column_options(parser)
-    row_options(parser, "the starts and of chosen rows")
-    table_options(parser)
+    _add_rows(parser, "the starts and of chosen rows")
 
 
 def _add_embed(commands: argparse._SubParsersAction) -> None:
@@ -303,22 +285,17 @@ def _add_embed(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="add a column with what the components do not explain of a row",
     )
-    _add_kernel(parser, None, "")
+    _add_kernel(parser)
     answer_options(parser)
-    column_options(parser)
-    row_options(parser, "starts and of chosen rows")
-    table_options(parser)
+    _add_rows(parser, "starts and of chosen rows")
 
 
-def _add_kernel(parser: argparse.ArgumentParser, more: str | None, text: str) -> None:
-    choices = KERNELS if more is None else (*KERNELS, more)
+def _add_kernel(parser: argparse.ArgumentParser, more: str = "", text: str = "") -> None:
     parser.add_argument(
         "--kernel",
-        choices=choices,
+        choices=(*KERNELS, more) if more else KERNELS,
         default="rbf",
-        help="kernel, its scale taken from the data"
-        + (f"; {text}" if text else "")
-        + " (default: rbf)",
+        help=f"kernel, its scale taken from the data{text} (default: rbf)",
     )
     parser.add_argument(
         "--length-scale",
@@ -327,6 +304,12 @@ def _add_kernel(parser: argparse.ArgumentParser, more: str | None, text: str) ->
         help="of the kernel, in standardised columns (default: the median distance, for spectral "
         "that to the seventh neighbour)",
     )
+
+
+def _add_rows(parser: argparse.ArgumentParser, seeded: str) -> None:
+    column_options(parser)
+    row_options(parser, seeded)
+    table_options(parser)
 
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
@@ -387,13 +370,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mercer {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_fit(commands)
-    _add_predict(commands)
-    _add_info(commands)
-    _add_compare(commands)
-    _add_depend(commands)
-    _add_cluster(commands)
-    _add_embed(commands)
+    each = (_add_fit, _add_predict, _add_info, _add_compare, _add_depend, _add_cluster, _add_embed)
+    for add in each:
+        add(commands)
     return parser
 
 
@@ -436,14 +415,14 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--alpha",
-        type=partial(_positive_or, "loo"),
+        type=positive_or("loo"),
         default="loo",
         help="penalty of ridge: loo tunes it with the kernel's scale; a number > 0 fixes it and "
         "takes the scale from the data (default: loo)",
     )
     parser.add_argument(
         "--C",
-        type=partial(_positive_or, "tune"),
+        type=positive_or("tune"),
         default="tune",
         metavar="C",
         help="price of a margin violation for svc: tune chooses it with the kernel's scale; a "

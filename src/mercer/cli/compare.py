@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.cells import dates, is_number, missing, to_number
 from mercer.cli.files import UsageError, check_output, write_answers
 from mercer.cli.report import kernel_text
 from mercer.cli.samples import (
@@ -26,7 +25,7 @@ from mercer.cli.samples import (
     scale_text,
     shuffling,
 )
-from mercer.cli.tables import FileTable
+from mercer.cli.tables import FileTable, dates, is_number, listed, missing, to_number
 from mercer.errors import InvalidInput
 from mercer.kernels import counting
 from mercer.settings import config
@@ -158,7 +157,7 @@ class Both:
         texts = []
         for path, alone in zip((a, b), self.only, strict=True):
             if alone:
-                names = ", ".join(map(repr, alone[:6])) + (", …" if len(alone) > 6 else "")
+                names = listed(alone, 6)
                 texts.append(f"only {path} has {names}, which is left out of the comparison.")
         for name in self.mixed:
             texts.append(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.cells import missing
 from mercer.cli.files import UsageError
 from mercer.cli.report import kernel_text
 from mercer.cli.samples import (
@@ -23,7 +22,7 @@ from mercer.cli.samples import (
     roles,
     shuffling,
 )
-from mercer.cli.tables import FileTable
+from mercer.cli.tables import FileTable, missing
 from mercer.errors import InvalidInput
 from mercer.settings import config
 from mercer.statistics import TestResult, hsic_test, kci_test

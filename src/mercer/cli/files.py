@@ -6,10 +6,14 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
+from mercer.cli.tables import hint, is_number
 from mercer.domains.blocks import parquet_libraries
 from mercer.errors import InvalidInput
+
+# Cells that a spreadsheet may run (OWASP, "CSV injection").
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class UsageError(InvalidInput):
@@ -97,8 +101,6 @@ def write_batches(
 def _csv_pieces(
     batches: Iterable[Mapping[str, Sequence[Any]]], raw: bool, tabs: bool
 ) -> Iterator[bytes]:
-    from mercer.cli.tables import write_csv
-
     begun = False
     for columns in batches:
         text = io.StringIO(newline="")
@@ -106,6 +108,46 @@ def _csv_pieces(
         write_csv(text, header, zip(*columns.values(), strict=True), raw, "\t" if tabs else ",")
         begun = True
         yield text.getvalue().encode("utf-8")
+
+
+def write_csv(
+    stream: TextIO,
+    header: Sequence[str] | None,
+    rows: Iterable[Sequence[Any]],
+    raw: bool = False,
+    delimiter: str = ",",
+) -> None:
+    """Write rows as CSV; text that a spreadsheet would run is neutralised unless ``raw``."""
+    for row in rows if header is None else (header, *rows):
+        cells = row if raw else map(harmless, row)
+        stream.write(delimiter.join(_written(c, delimiter) for c in cells) + "\n")
+
+
+def harmless(cell: Any) -> Any:
+    """Return a cell that no spreadsheet runs: text like a formula gets an apostrophe in front.
+
+    Examples
+    --------
+    >>> from mercer.cli.files import harmless
+    >>> harmless("=1+1"), harmless("-3.5"), harmless(-3.5), harmless("plain")
+    ("'=1+1", '-3.5', -3.5, 'plain')
+    """
+    if isinstance(cell, str) and cell.startswith(_FORMULA) and not _numeric(cell):
+        return "'" + cell
+    return cell
+
+
+def _numeric(cell: str) -> bool:
+    """Whether text is a number in any notation and nothing else: no tab, no line end."""
+    return cell.isprintable() and bool(is_number(cell) or hint(cell))
+
+
+def _written(cell: Any, delimiter: str) -> str:
+    """A cell as CSV; csv.writer leaves a carriage return unquoted before Python 3.13."""
+    text = "" if cell is None else str(cell)
+    if not text or any(c in text for c in (delimiter, '"', "\r", "\n")):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def save_model(model: Any, path: str, force: bool) -> None:

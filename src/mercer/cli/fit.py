@@ -143,10 +143,8 @@ def _choose(kind: str, name: str, data: Prepared, arguments: argparse.Namespace)
     if name == "auto":
         plain = len(data.free) < len(data.table.names)
         names = (*(_AUTO if plain else ()), *((_COLUMNS,) if data.free else ()))
-    penalty = arguments.alpha if kind == "ridge" else arguments.C
-    is_open = penalty in ("loo", "tune")
-    if arguments.no_tune or not is_open or not _can_tune(kind, data):
-        penalty = 1.0 if penalty == "tune" else penalty
+    penalty, is_tuned = _penalty(kind, data, arguments)
+    if not is_tuned:
         how = "scale taken from the data"
         choices = [_Choice(kind, _kernel(name, data), penalty, how) for name in names]
         if len(choices) == 1:
@@ -184,10 +182,8 @@ def _plan(
     if name == "auto":
         name = _COLUMNS if data.free else _AUTO[0]
     kind = "ridge" if fits else kind
-    penalty = arguments.alpha if kind == "ridge" else arguments.C
-    tuned = penalty in ("loo", "tune") and not arguments.no_tune and _can_tune(kind, data)
-    fixed = 1.0 if tuned or fits or penalty == "tune" else penalty
-    choice = _Choice(kind, _kernel(name, data), fixed, "")
+    penalty, is_tuned = _penalty(kind, data, arguments)
+    choice = _Choice(kind, _kernel(name, data), 1.0 if is_tuned or fits else penalty, "")
     data = data.seen_by(choice.kernel)
     inside = _model(choice, data, arguments)._inside(data.table, data.target, None)
     if fits:
@@ -203,7 +199,7 @@ def _plan(
             f"drop={drop!r}):\n{encode if texts else ''}{told}"
         )
     told = str(inside.model.plan(inside.Z, inside.target))
-    if tuned:
+    if is_tuned:
         rows = min(len(data), _TUNING_ROWS)
         told += f"\nThe search for the kernel's parameters, on {rows} rows, comes before."
     return told
@@ -227,12 +223,15 @@ def _repeated(Z: Any, target: Any, n: int) -> RowBlocks:
     return RowBlocks.from_generator(rows, n)
 
 
-def _can_tune(kind: str, data: Prepared) -> bool:
-    """Whether there are rows enough to choose parameters on."""
+def _penalty(kind: str, data: Prepared, arguments: argparse.Namespace) -> tuple[float | str, bool]:
+    """The penalty before a search, and whether it is searched for, on rows enough."""
     if kind == "ridge":
-        return len(data) >= _FEWEST_TO_TUNE
-    counts = np.unique(data.target, return_counts=True)[1]
-    return len(data) >= FOLDS and bool(counts.min() >= 2)
+        penalty, enough = arguments.alpha, len(data) >= _FEWEST_TO_TUNE
+    else:
+        counts = np.unique(data.target, return_counts=True)[1]
+        penalty, enough = arguments.C, len(data) >= FOLDS and counts.min() >= 2
+    is_tuned = penalty in ("loo", "tune") and not arguments.no_tune and bool(enough)
+    return 1.0 if penalty == "tune" else penalty, is_tuned
 
 
 def _kernel(name: str, data: Prepared) -> Any:

@@ -16,6 +16,7 @@ from mercer.cli.report import (
     model_text,
     size_text,
 )
+from mercer.cli.tables import listed
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
@@ -42,7 +43,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
     if "rows" in notes:
         lines.append(("fitted on", f"{notes['rows']} rows of {notes.get('source', '?')}"))
     if isinstance(model, TableClassifier):
-        lines.append(("classes", _listed(model.classes_)))
+        lines.append(("classes", listed(model.classes_, 12, str)))
     counts = (notes.get(key, {}) for key in ("missing", "categories", "free"))
     lines += column_lines(model.encoder_, *counts)
     lines.append(("model", model_text(model, notes.get("model", ""))))
@@ -66,11 +67,11 @@ def _about_estimator(model: Any) -> list[tuple[str, str]]:
     has = vars(model)
     lines = [("is", " ".join(repr(model).split()))]
     if "feature_names_in_" in has:
-        lines.append(("columns", _listed(model.feature_names_in_)))
+        lines.append(("columns", listed(model.feature_names_in_, 12, str)))
     elif "n_features_in_" in has:
         lines.append(("columns", f"{model.n_features_in_}, without names"))
     if "classes_" in has:
-        lines.append(("classes", _listed(model.classes_)))
+        lines.append(("classes", listed(model.classes_, 12, str)))
     if "n_rows_" in has:
         kept = model.kernel_.domain.size(model.X_fit_)
         centres = f", by {kept} centres" if kept < model.n_rows_ else ""
@@ -82,8 +83,3 @@ def _about_estimator(model: Any) -> list[tuple[str, str]]:
         state = "converged" if solution.converged else "not converged"
         lines.append(("solved", f"{state}, relative residual {solution.residual:.1e}"))
     return lines
-
-
-def _listed(names: Any) -> str:
-    """Return the first dozen of some names."""
-    return ", ".join(map(str, names[:12])) + (", …" if len(names) > 12 else "")

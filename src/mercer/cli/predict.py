@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.cli.files import check_output, is_table, read_model, write_batches
-from mercer.cli.tables import FileTable, is_parquet, table_batches
+from mercer.cli.tables import FileTable, is_parquet, listed, table_batches
 from mercer.domains import Table
 from mercer.domains.blocks import column_types
 from mercer.errors import InvalidInput
@@ -104,19 +105,13 @@ def _rows(model: Any, source: FileTable) -> Any:
     absent = [name for name in names if name not in source.columns]
     if absent:
         near = {n.lower().strip(): n for n in source.columns}
-        shown = ", ".join(map(repr, absent[:8])) + (", …" if len(absent) > 8 else "")
-        has = list(source.columns)
         found = [near[n.lower().strip()] for n in absent if n.lower().strip() in near]
-        hint = (
-            f"did you mean {', '.join(map(repr, found[:8]))}?"
-            if found
-            else (
-                f"the table has {', '.join(map(repr, has[:12]))}{', …' if len(has) > 12 else ''}."
-            )
-        )
+        hint = f"the table has {listed(source.columns, 12)}."
+        if found:
+            hint = f"did you mean {', '.join(map(repr, found[:8]))}?"
         raise InvalidInput(
-            f"{source.path}: missing column{'s' if len(absent) > 1 else ''} {shown}, which the "
-            f"model was fitted on; {hint}"
+            f"{source.path}: missing column{'s' if len(absent) > 1 else ''} {listed(absent, 8)}, "
+            f"which the model was fitted on; {hint}"
         )
     if encoder is None:
         X = np.column_stack([source.numbers(name) for name in names])
@@ -157,51 +152,40 @@ class Doubts:
     """Columns of which the model can use little or nothing, counted batch by batch."""
 
     def __init__(self, encoder: Any):
-        self._encoder = encoder
         self._whole = isinstance(encoder, TableColumns)
-        count = 0 if encoder is None else len(encoder.columns_)
-        self._present, self._unknown = [0] * count, [0] * count
-        self._example: list[Any] = [None] * count
-
-    def _columns(self) -> list[tuple[str, str]]:
-        if self._encoder is None:
-            return []
-        return list(zip(self._encoder.columns_, self._encoder.kinds_, strict=True))
-
-    def _known(self, j: int) -> tuple[str | None, ...]:
-        return self._encoder.known_[j] if self._whole else self._encoder.categories_[j]
+        self._columns: list[tuple[str, str, tuple[str | None, ...]]] = []
+        if encoder is not None:
+            known = encoder.known_ if self._whole else encoder.categories_
+            self._columns = list(zip(encoder.columns_, encoder.kinds_, known, strict=True))
+        self._present, self._unknown = Counter[str](), Counter[str]()
+        self._example: dict[str, Any] = {}
 
     def add(self, rows: Any) -> None:
         """Look at some rows."""
-        for j, (name, kind) in enumerate(self._columns()):
+        for name, _, known in self._columns:
             present = [v for v in rows[name].tolist() if v is not None and v == v]
-            listed = set(self._known(j)) if self._whole or kind == "category" else set()
-            unknown = [v for v in present if v not in listed] if listed else []
-            if unknown and not self._unknown[j]:
-                self._example[j] = unknown[0]
-            self._present[j] += len(present)
-            self._unknown[j] += len(unknown)
+            categories = set(known)  # none of a column of numbers
+            unknown = [v for v in present if v not in categories] if categories else []
+            if unknown:
+                self._example.setdefault(name, unknown[0])
+            self._present[name] += len(present)
+            self._unknown[name] += len(unknown)
 
     def texts(self) -> list[str]:
         """Return what there is to say of all rows."""
         doubts = []
-        for j, (name, kind) in enumerate(self._columns()):
-            known = self._known(j)
-            if not self._present[j] and None not in known:
+        for name, kind, known in self._columns:
+            if not self._present[name] and None not in known:
                 instead = "no category is used"
                 if kind == "number":
                     instead = "the median of the training rows is used"
                 if self._whole:
                     instead = "its cells count as missing"
                 doubts.append(f"column {name!r} is empty in all rows; {instead}.")
-            if 2 * self._unknown[j] > self._present[j]:
+            if 2 * self._unknown[name] > self._present[name]:
+                names = listed((c for c in known if c is not None), 4)
                 doubts.append(
-                    f"column {name!r}: {self._unknown[j]} of {self._present[j]} values are unknown "
-                    f"to the model, such as {self._example[j]!r}; it knows {_some(known)}."
+                    f"column {name!r}: {self._unknown[name]} of {self._present[name]} values are "
+                    f"unknown to the model, such as {self._example[name]!r}; it knows {names}."
                 )
         return doubts
-
-
-def _some(known: tuple[str | None, ...]) -> str:
-    names = [repr(c) for c in known if c is not None]
-    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import codecs
 import csv
+import datetime
 import io
 import os
+import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from mercer.cli.cells import hint, is_infinite, is_number, missing, to_number
 from mercer.domains.blocks import (
     cell_batches,
     cells_size,
@@ -37,7 +38,118 @@ _TOO_LARGE = (
     "mercer.KernelRidge(solver='falkon') on mercer.RowBlocks.from_parquet(...) in Python, columns "
     "of text encoded or dropped."
 )
-_MOSTLY = 0.9  # share of numbers from which a column of numbers and text is taken for a mistake
+_MOSTLY = 0.9  # share of cells from which a column is one of numbers, and text in it a mistake
+
+# ---- How cells are written: missing marks, numbers, numbers in another notation, dates ----
+
+
+# Without regard to case; the manual lists them (docs/guide/cli.md).
+_MISSING = frozenset(
+    {"", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "nat", "null", "none", "missing"}
+    | {"?", ".", "-", "--"}
+)
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_NUMBER = {
+    mark: re.compile(
+        rf"[+-]?(?:[0-9]+(?:[{mark}][0-9]*)?|[{mark}][0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII
+    )
+    for mark in ".,"
+}
+_PLAIN = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
+_GROUPS = "[,.' \u2019\u00a0\u202f_]"  # between groups of three digits
+_OTHER = (
+    (re.compile(rf"{_PLAIN}\s*%"), "percent signs? remove them from the file"),
+    (
+        re.compile(rf"[$€£¥]\s*{_PLAIN}|{_PLAIN}\s*[$€£¥]"),
+        "signs of a currency? remove them from the file",
+    ),
+    (
+        re.compile(
+            rf"[+-]?[1-9][0-9]{{,2}}(?:({_GROUPS})[0-9]{{3}})(?:\1[0-9]{{3}})*(?:[.,][0-9]*)?"
+        ),
+        "thousands separators? remove them from the file",
+    ),
+)
+_COMMA = (re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal comma? use --decimal ,")
+_POINT = (re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal point? use --decimal .")
+
+
+def missing(cell: Any) -> bool:
+    """Whether a cell is empty or one of the usual marks for a missing value."""
+    if isinstance(cell, str):
+        return cell.strip().lower() in _MISSING
+    return cell is None or cell != cell  # NaN differs from itself
+
+
+def is_number(cell: Any, decimal: str = ".") -> bool:
+    """Whether a cell is a finite number, as itself or as text."""
+    if isinstance(cell, str):
+        return _NUMBER[decimal].fullmatch(cell.strip()) is not None
+    return (
+        isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) != float("inf")
+    )
+
+
+def is_infinite(cell: Any) -> bool:
+    """Whether a cell is infinite, as itself or as text."""
+    if isinstance(cell, str):
+        return _INFINITE.fullmatch(cell.strip()) is not None
+    return isinstance(cell, float) and abs(cell) == float("inf")
+
+
+def to_number(cell: Any, decimal: str = ".") -> float:
+    """Return the number that a cell is, after `is_number` said so."""
+    return float(cell.replace(decimal, ".") if isinstance(cell, str) else cell)
+
+
+def hint(cell: Any, decimal: str = ".") -> str:
+    """Return the cure for a cell that is a number in another notation, else empty text.
+
+    Examples
+    --------
+    >>> from mercer.cli.tables import hint
+    >>> hint("3,5"), hint("12 %"), hint("1,234,567"), hint("red")
+    ('decimal comma? use --decimal ,', 'percent signs? remove them from the file',
+     'thousands separators? remove them from the file', '')
+    """
+    if not isinstance(cell, str) or is_number(cell, decimal):
+        return ""
+    text = cell.strip()
+    swapped, cure = _COMMA if decimal == "." else _POINT
+    cures = [cure] if swapped.fullmatch(text) else []
+    cures += [cure for pattern, cure in _OTHER if pattern.fullmatch(text)]
+    return " / ".join(cures)
+
+
+def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None:
+    """Return an example and a cure when almost all cells are numbers in another notation."""
+    present = [c for c in cells if not missing(c)]
+    odd = [(c, cure) for c in present if (cure := hint(c, decimal))]
+    plain = sum(is_number(c, decimal) for c in present)
+    if not odd or len(odd) + plain < _MOSTLY * len(present):
+        return None
+    # "1,234" may be two things: the cell with the shortest cure says which
+    cell, cure = min(odd, key=lambda pair: len(pair[1]))
+    return str(cell), cure
+
+
+def dates(cells: Iterable[Any]) -> bool:
+    """Whether most of the cells that are there are ISO dates, with or without a time."""
+    present = [c for c in cells if not missing(c)]
+    return bool(present) and sum(map(_is_date, present)) > len(present) / 2
+
+
+def _is_date(cell: Any) -> bool:
+    if not isinstance(cell, str) or not re.match(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}", cell):
+        return False
+    try:
+        datetime.datetime.fromisoformat(cell.strip())
+    except ValueError:
+        return False
+    return True
+
+
+# ---- The table of a file: cells, and their conversion to numbers and text ----
 
 
 @dataclass(frozen=True)
@@ -143,14 +255,13 @@ def read_table(
     if path != "-":
         _check_path(path)
     if is_parquet(path):
-        _check_parquet(path)
         table = _read_parquet(path, budget, most, drop)
     else:
         if path == "-":
             data = _bounded(sys.stdin.buffer, name, budget)
         else:
             with open(path, "rb") as file:
-                _check_size(os.fstat(file.fileno()).st_size, name, budget)
+                check_budget(CSV_BYTE * os.fstat(file.fileno()).st_size, name, budget)
                 data = _bounded(file, name, budget)
         _check_magic(data, name)
         check_budget(csv_memory(data), name, budget)
@@ -168,7 +279,6 @@ def table_batches(
         yield read_table(path, encoding, budget, decimal)
         return
     _check_path(path)
-    _check_parquet(path)
     rows = 0
     for table in _parquet_batches(path, budget):
         rows += len(table)
@@ -219,6 +329,12 @@ def _parquet_batches(
         yield FileTable(name, cells, places, "row")
 
 
+def listed(names: Iterable[Any], most: int, show: Callable[[Any], str] = repr) -> str:
+    """Return the first names as text, and whether there are more."""
+    texts = [show(name) for name in names]
+    return ", ".join(texts[:most]) + (", …" if len(texts) > most else "")
+
+
 def is_parquet(path: str) -> bool:
     """Whether a path names a Parquet file or a folder, which can only hold such."""
     return path.lower().endswith((".parquet", ".pq")) or (path != "-" and os.path.isdir(path))
@@ -243,11 +359,7 @@ def _check_path(path: str) -> None:
             "folder of Parquet files."
         )
     os.stat(path)  # OSError with its own words if there is no such file
-
-
-def _check_parquet(path: str) -> None:
-    """Name a file that begins as another kind of file does, where there is one file."""
-    if not os.path.isdir(path):
+    if is_parquet(path) and not os.path.isdir(path):
         with open(path, "rb") as file:
             _check_magic(file.read(8), path, parquet=True)
 
@@ -259,17 +371,13 @@ def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
             raise InvalidInput(f"{name}: is {what}.")
 
 
-def _check_size(size: int, name: str, budget: int | None) -> None:
-    check_budget(CSV_BYTE * size, name, budget)
-
-
 def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
     """Read a stream to its end, or give up when what has come cannot fit the budget."""
     parts, size = [], 0
     while part := stream.read(_CHUNK):
         parts.append(part)
         size += len(part)
-        _check_size(size, name, budget)
+        check_budget(CSV_BYTE * size, name, budget)
     return b"".join(parts)
 
 
@@ -279,13 +387,11 @@ def _text(cell: Any) -> str:
     return str(cell)
 
 
-# ---- CSV in and out: strict about shape and encoding, harmless to spreadsheets ----
+# ---- CSV: strict about shape and encoding ----
 
 
 _DELIMITERS = ",;\t"
 _ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
-# Cells that a spreadsheet may run (OWASP, "CSV injection").
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
@@ -325,46 +431,6 @@ def csv_memory(data: bytes) -> int:
     rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
     cells = rows + max(data.count(d.encode()) for d in _DELIMITERS)
     return CSV_BYTE * len(data) + _ROW * rows + _CELL * cells
-
-
-def write_csv(
-    stream: TextIO,
-    header: Sequence[str] | None,
-    rows: Iterable[Sequence[Any]],
-    raw: bool = False,
-    delimiter: str = ",",
-) -> None:
-    """Write rows as CSV; text that a spreadsheet would run is neutralised unless ``raw``."""
-    for row in rows if header is None else (header, *rows):
-        cells = row if raw else map(harmless, row)
-        stream.write(delimiter.join(_written(c, delimiter) for c in cells) + "\n")
-
-
-def harmless(cell: Any) -> Any:
-    """Return a cell that no spreadsheet runs: text like a formula gets an apostrophe in front.
-
-    Examples
-    --------
-    >>> from mercer.cli.tables import harmless
-    >>> harmless("=1+1"), harmless("-3.5"), harmless(-3.5), harmless("plain")
-    ("'=1+1", '-3.5', -3.5, 'plain')
-    """
-    if isinstance(cell, str) and cell.startswith(_FORMULA) and not _numeric(cell):
-        return "'" + cell
-    return cell
-
-
-def _numeric(cell: str) -> bool:
-    """Whether text is a number in any notation and nothing else: no tab, no line end."""
-    return cell.isprintable() and bool(is_number(cell) or hint(cell))
-
-
-def _written(cell: Any, delimiter: str) -> str:
-    """A cell as CSV; csv.writer leaves a carriage return unquoted before Python 3.13."""
-    text = "" if cell is None else str(cell)
-    if not text or any(c in text for c in (delimiter, '"', "\r", "\n")):
-        return '"' + text.replace('"', '""') + '"'
-    return text
 
 
 def _decode(data: bytes, path: str, encoding: str) -> str:

@@ -40,6 +40,7 @@ from mercer.domains.vectors import (
     Numbers as Numbers,
     Vectors as Vectors,
     is_torch as is_torch,
+    like as like,
     namespace as namespace,
     odd_point as odd_point,
     refuse_odd_arrays as refuse_odd_arrays,

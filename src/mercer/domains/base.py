@@ -16,6 +16,12 @@ def library_of(X: Any) -> str:
     return type(X).__module__.partition(".")[0]
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask array, data frame or series, without importing dask."""
+    dask = library_of(X) in ("dask", "dask_expr")
+    return dask and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+
+
 class Domain:
     """A kind of point, and what mercer may do with a collection of such points.
 
@@ -54,6 +60,10 @@ class Domain:
         """Return what a fitted model must keep of X to evaluate k(new points, X)."""
         return X
 
+    def own(self, X: Any, kept: Any) -> Any:
+        """Return the collection of points that were kept of training points X."""
+        return kept
+
     def keep_at(self, X: Any, index: Index) -> Any:
         """Return what a fitted model must keep of the training points at the given positions."""
         return self.keep(self.take(X, index))
@@ -86,3 +96,13 @@ class Domain:
     def __repr__(self) -> str:
         inside = ", ".join(f"{k}={v!r}" for k, v in self.__dict__.items())
         return f"{type(self).__name__}({inside})"
+
+    def may_keep(self, points: Any, count: int | None) -> bool:
+        """Whether points may be what a model keeps of training data of so many columns.
+
+        Of a table it keeps the columns that its kernel looks at, all of them or fewer.
+        """
+        shape: tuple[int, ...] = getattr(points, "shape", ())
+        if count is None or len(shape) != 2:
+            return True
+        return shape[1] == count or (getattr(points, "named", False) and shape[1] < count)

@@ -95,6 +95,10 @@ class GramRows(Domain):
         """Return the positions of the training points."""
         return np.arange(X.shape[0]) if X.ndim == 2 else X
 
+    def own(self, X: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return the Gram matrix of training points that were kept by their positions."""
+        return self.subset(X, kept)
+
     def keep_at(self, X: np.ndarray, index: Any) -> np.ndarray:
         """Return the positions of some training points."""
         return self.keep(X)[index]
@@ -115,6 +119,11 @@ class GramRows(Domain):
         """Return the Gram matrix of n random vectors."""
         Z = rng.standard_normal((n, 4))
         return Z @ Z.T
+
+    def may_keep(self, points: Any, count: int | None) -> bool:
+        """Whether these are positions of training points, of which there are `count`."""
+        legal = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
+        return legal and count is not None and bool(((points >= 0) & (points < count)).all())
 
 
 def _asymmetry(K: np.ndarray, step: int = 512) -> tuple[float, tuple[int, int]]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import is_torch, to_host
+from mercer.domains.vectors import is_torch, namespace, to_host
 from mercer.errors import InvalidInput
 
 
@@ -33,9 +33,7 @@ def concatenate(domain: Domain, A: Any, B: Any) -> Any:
     if isinstance(A, Table) and isinstance(B, Table):
         return A.joined(B)
     if is_torch(A) and is_torch(B):
-        import torch
-
-        return torch.cat([A, B])
+        return namespace(A).concatenate([A, B])
     if sp.issparse(A) and sp.issparse(B):
         return sp.vstack([A, B]).tocsr()
     if isinstance(A, np.ndarray) and isinstance(B, np.ndarray) and A.shape[1:] == B.shape[1:]:

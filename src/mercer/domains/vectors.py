@@ -164,9 +164,7 @@ class Vectors(Domain):
                 "both must have the same columns in the same order."
             )
         if is_torch(X) or is_torch(Y):
-            import torch
-
-            device = X.device if is_torch(X) else Y.device
+            torch, device = namespace(X if is_torch(X) else Y), (X if is_torch(X) else Y).device
             if is_torch(X) and is_torch(Y) and X.device != Y.device:
                 raise InvalidInput(
                     f"Vectors: X is on {X.device} and Y on {Y.device}; move one with .to(...)."
@@ -189,8 +187,7 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _check_torch(X: Any, name: str, missing: bool) -> Any:
-    import torch
-
+    torch = namespace(X)
     _require_numbers(X, name)
     if X.ndim != 2:
         raise InvalidInput(_not_2d(name, tuple(X.shape)))
@@ -363,6 +360,13 @@ class Numbers(Vectors):
             whole = rng.integers(int(np.ceil(low)), int(high), size=(n, d), endpoint=True)
             return whole.astype(float)
         return low + (high - low) * rng.uniform(0.01, 0.99, size=(n, d))
+
+
+def like(A: Any, X: Any) -> Any:
+    """Return numbers in the kind of array that X is: its dtype and, of a tensor, its device."""
+    if not is_torch(X):
+        return np.asarray(A, dtype=X.dtype)
+    return namespace(X).as_tensor(A, dtype=X.dtype, device=X.device)
 
 
 def namespace(X: Any) -> ModuleType:

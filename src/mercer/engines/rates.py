@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from mercer.domains import GramRows, is_torch
+from mercer.domains import is_torch
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
-from mercer.memory import free_memory
+from mercer.memory import free_on
 from mercer.settings import get_config
 
 __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
@@ -86,11 +86,7 @@ def device_of(X: Any) -> str | None:
 
 def memory_budget(device: str | None = None) -> int:
     """Return the bytes that a fit may take: of a GPU what it has free, else the budget."""
-    if device is None or not device.startswith("cuda"):
-        return get_config().memory
-    import torch
-
-    return free_memory(torch.empty(0, device=device))
+    return free_on(device if device is not None and device.startswith("cuda") else None)
 
 
 def machine_rates(device: str | None = None) -> Rates:
@@ -195,7 +191,7 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
         Which points.
     """
     n = kernel.domain.size(X)
-    if isinstance(kernel.domain, GramRows):  # given: a value is one that is read
+    if not kernel.domain.holds_points:  # given: a value is one that is read
         return KernelRate(8.0 / machine_rates().read)
     rng = np.random.default_rng(random_state)
     largest = min(n, LARGEST, max(1, math.isqrt(get_config().memory // 64)))

@@ -4,7 +4,6 @@ from mercer.estimator.base import (
     check_same_points as check_same_points,
     check_targets as check_targets,
     check_weights as check_weights,
-    held_state as held_state,
     is_single as is_single,
     set_params as set_params,
 )
@@ -51,6 +50,7 @@ from mercer.estimator.sample import (
     in_double as in_double,
     kept_targets as kept_targets,
     known_classes as known_classes,
+    n_features as n_features,
     prepare_labels as prepare_labels,
     prepare_targets as prepare_targets,
     with_weight as with_weight,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from mercer import state
 from mercer.domains import (
     Bags,
     Domain,
@@ -31,7 +32,7 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
@@ -85,6 +86,9 @@ class TakesKernel:
 
     #: Learned attributes: the whole fitted state, and what a model file holds.
     _learned: tuple[str, ...] = ()
+    #: What they are, as a table, whose names then are those attributes; and what else must hold.
+    _state: state.State = {}
+    _rules: tuple[state.Rule, ...] = ()
     #: Whether k must be positive semidefinite; not where its values are features or weights alone.
     _needs_psd: bool = True
     #: Whether the parameter may be a Kernel, although what weighs the points is none.
@@ -100,6 +104,8 @@ class TakesKernel:
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
+        if "_state" in vars(cls):
+            cls._learned = tuple(cls._state)
         let_blocks_in(cls)
 
     @contextmanager
@@ -114,6 +120,10 @@ class TakesKernel:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        state.check_state(self)
 
     def __getstate__(self) -> dict[str, Any]:
         # A tensor among the parameters belongs to a device that a pickle may not find again.
@@ -319,15 +329,6 @@ class TakesKernel:
         return self.X_fit_
 
 
-def held_state(model: Any, needed: Iterable[str]) -> dict[str, Any]:
-    """Return what a model read from a file has learned, nothing or all that is needed."""
-    held = {name: value for name, value in vars(model).items() if name in model._learned}
-    missing = [name for name in needed if held and name not in held]
-    if missing:
-        raise ModelFileError(f"a {type(model).__name__} without {', '.join(missing)}")
-    return held
-
-
 def check_same_points(domain: Domain, X: Any, Y: Any, owner: str, verb: str) -> None:
     """Refuse points X given again for a verb of owner that are not those of the fit, Y."""
     if not same_points(domain, X, Y):
@@ -427,15 +428,7 @@ class KernelEstimator(TakesKernel, BaseEstimator):
         The certificate of the fit.
     """
 
-    _learned: tuple[str, ...] = (
-        "kernel_",
-        "X_fit_",
-        "dual_coef_",
-        "intercept_",
-        "solution_",
-        "n_features_in_",
-        "feature_names_in_",
-    )
+    _learned = tuple(state.SOLVED)
     plan = tell_plan
 
     @property

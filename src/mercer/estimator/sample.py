@@ -348,3 +348,9 @@ def with_weight(domain: Domain, X: Any, weights: Any) -> Any:
     if np.shape(weights) != (domain.size(X),):
         return X
     return domain.take(X, np.flatnonzero(weights))
+
+
+def n_features(model: Any) -> int | None:
+    """Return how many explicit features the kernel of a fitted model has at its points."""
+    points = with_weight(model.kernel_.domain, model.X_fit_, vars(model).get("sample_weight_"))
+    return model.kernel_._n_features(points)

@@ -5,8 +5,8 @@ from mercer.features.landmarks import choose_landmarks as choose_landmarks
 from mercer.features.nystroem import Nystroem as Nystroem, spanning_factor as spanning_factor
 from mercer.features.points import distinct as distinct, equal_points as equal_points
 from mercer.features.prototypes import (
+    PROTOTYPES as PROTOTYPES,
     Prototypes as Prototypes,
-    check_prototypes as check_prototypes,
     choose_prototypes as choose_prototypes,
     map_to_prototypes as map_to_prototypes,
     prototype_blocks as prototype_blocks,

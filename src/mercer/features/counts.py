@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput, ModelFileError
+from mercer import state
+from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel
 from mercer.kernels import (
     Categorical,
@@ -83,6 +84,16 @@ def _prefixed(prefix: str, naming: Naming) -> Naming:
 # ---- sparse counts ----
 
 
+def _has_rising_codes(words: Any) -> bool:
+    return isinstance(words, list) and all(
+        isinstance(codes, np.ndarray)
+        and codes.dtype == np.uint64
+        and codes.ndim == 1
+        and bool((codes[1:] > codes[:-1]).all())
+        for codes in words
+    )
+
+
 class SparseCounts(  # type: ignore[call-arg]
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -141,7 +152,15 @@ class SparseCounts(  # type: ignore[call-arg]
     array([1, 0])
     """
 
-    _learned = ("kernel_", "vocabulary_", "n_features_in_", "feature_names_in_")
+    _state = {
+        "kernel_": state.Anything(needed=False),
+        "vocabulary_": state.Such(
+            _has_rising_codes,
+            says="the vocabulary of a {} is no list of rising codes",
+            needed=False,
+        ),
+        **state.INPUTS,
+    }
 
     def __init__(self, kernel: Any):
         self.kernel = kernel
@@ -232,19 +251,6 @@ class SparseCounts(  # type: ignore[call-arg]
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose vocabulary is none."""
-        words = vars(self).get("vocabulary_", [])
-        legal = isinstance(words, list) and all(
-            isinstance(codes, np.ndarray)
-            and codes.dtype == np.uint64
-            and codes.ndim == 1
-            and bool((codes[1:] > codes[:-1]).all())
-            for codes in words
-        )
-        if not legal:
-            raise ModelFileError("the vocabulary of a SparseCounts is no list of rising codes")
 
 
 def _counted(kernel: Any, X: Any, owner: str, known: bool) -> Iterator[Counts]:

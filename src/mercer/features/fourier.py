@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import state
 from mercer.domains import Table, Vectors
 from mercer.domains.tables import select
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import METHODS, Kernel, Source, require_spectral, spectral_measure
 
@@ -90,18 +91,22 @@ class RandomFourierFeatures(ApproximateFeatures):
     True
     """
 
-    _learned = (
-        "kernel_",
-        "frequencies_",
-        "weights_",
-        "phase_",
-        "center_",
-        "columns_",
-        "error_",
-        "error_std_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = state.worded(
+        {
+            "kernel_": state.Anything(),
+            "frequencies_": state.Doubles("m", "d", finite=False),
+            "weights_": state.Doubles("m", least=0),
+            "phase_": state.Maybe(state.Such(float)),
+            "center_": state.Doubles("d"),
+            "columns_": state.Maybe(state.Tuple("d")),
+            "error_": state.Anything(),
+            "error_std_": state.Anything(),
+            **state.INPUTS,
+        },
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
     )
+    _rules = ((state.PARTS_MISFIT, lambda model: len(model.weights_) > 0),)
     _any_kernel = False
 
     def __init__(
@@ -174,31 +179,6 @@ class RandomFourierFeatures(ApproximateFeatures):
     @property
     def _n_features_out(self) -> int:
         return 2 * len(self.weights_) - (self.phase_ is not None)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        state = vars(self)
-        learned = [name for name in self._learned if name in state]
-        if not learned:
-            return
-        arrays: list[Any] = [state.get(n) for n in ("frequencies_", "weights_", "center_")]
-        omega, w, c = arrays
-        columns, phase = state.get("columns_"), state.get("phase_")
-        legal = (
-            "kernel_" in state
-            and {"columns_", "phase_", "error_", "error_std_"} <= set(learned)
-            and all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in arrays)
-            and all(bool(np.isfinite(a).all()) for a in (w, c))
-            and omega.ndim == 2
-            and w.shape == omega.shape[:1]
-            and len(w) >= 1
-            and bool((w >= 0).all())
-            and c.shape == omega.shape[1:]
-            and (phase is None or isinstance(phase, float))
-            and (columns is None or (type(columns) is tuple and len(columns) == len(c)))
-        )
-        if not legal:
-            raise ModelFileError("the parts of a RandomFourierFeatures do not fit one another")
 
 
 def _mean(X: Any, weights: np.ndarray | None) -> np.ndarray:

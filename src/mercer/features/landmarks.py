@@ -9,14 +9,22 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils.random import sample_without_replacement
 
 from mercer.checks import random_source
-from mercer.domains import GramRows, RowBlocks, Vectors, is_torch, moderate, shifted, to_host
+from mercer.domains import (
+    RowBlocks,
+    Vectors,
+    is_torch,
+    moderate,
+    namespace,
+    shifted,
+    to_host,
+)
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.estimator import LANDMARKS
 from mercer.features.points import different_rows, given_points, race
 from mercer.kernels import Kernel, has_white
 from mercer.memory import row_blocks
-from mercer.operators import Dense, Gram, Operator
+from mercer.operators import Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
 
@@ -118,17 +126,17 @@ def choose_landmarks(
         return _of_many(kernel, X, m, how, rng, sample_weight, owner)
     index, total = different_rows(kernel, X, sample_weight)
     if m >= len(index):
-        return _points(kernel, X, index), index
+        return kernel.domain.keep_at(X, index), index
     if how == "uniform":
         index = index[race(total, m, rng)]
-        return _points(kernel, X, index), index
+        return kernel.domain.keep_at(X, index), index
     most = _most_rows(m, how)
     if most < len(index):
         kept, total = _sample(total, max(m, most), rng)
         index = index[kept]
     if how == "kmeans" and type(kernel.domain) is Vectors:
         return _means(kernel, kernel.domain.take(X, index), total, m, rng), None
-    K = _operator(kernel, X, index)
+    K = Gram(kernel, kernel.domain.subset(X, index), keep=False)
     if how == "rpcholesky":
         chosen = rpcholesky(K, m, rng, sample_weight=total).pivots
         chosen = chosen if len(chosen) else np.arange(1)  # a kernel that is 0 everywhere
@@ -136,7 +144,7 @@ def choose_landmarks(
         chosen = _spread(K, total, m, rng)
     else:
         chosen = race(_leverage(K, total, m, rng), m, rng)
-    return _points(kernel, X, index[chosen]), index[chosen]
+    return kernel.domain.keep_at(X, index[chosen]), index[chosen]
 
 
 def _most_rows(m: int, how: str) -> int:
@@ -146,17 +154,6 @@ def _most_rows(m: int, how: str) -> int:
     if how == "rpcholesky":  # its factor holds m numbers a row, and so do the rows before
         rows = min(rows, int(get_config().memory // (4 * 8 * m)))
     return rows
-
-
-def _points(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
-    return index if isinstance(kernel.domain, GramRows) else kernel.domain.take(X, index)
-
-
-def _operator(kernel: Kernel, X: Any, index: np.ndarray) -> Operator:
-    """Return the lazy Gram matrix of some points."""
-    if isinstance(kernel.domain, GramRows):
-        return Dense(X if len(index) == len(X) else X[np.ix_(index, index)], symmetric=True)
-    return Gram(kernel, kernel.domain.take(X, index), keep=False)
 
 
 # -------------------------------------------------------------------------------- the words
@@ -277,16 +274,14 @@ def _like(A: Any, X: Any) -> Any:
     """Return an array as a tensor where X is one, on its device; numbers in its precision."""
     if not is_torch(X):
         return A
-    import torch
-
     kind = X.dtype if np.asarray(A).dtype.kind == "f" and X.is_floating_point() else None
-    return torch.as_tensor(A, dtype=kind, device=X.device)
+    return namespace(X).as_tensor(A, dtype=kind, device=X.device)
 
 
 def _distinct(kernel: Kernel, points: Any) -> tuple[Any, np.ndarray | None]:
     """Return points of the user once each, and their positions where they are those of X."""
     domain = kernel.domain
-    if isinstance(domain, GramRows):
+    if not domain.holds_points:
         index = points[np.sort(np.unique(points, return_index=True)[1])]
         return index, index
     index = np.sort(different_rows(kernel, points, None)[0])

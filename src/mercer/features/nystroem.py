@@ -8,15 +8,15 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpstrf
 
-from mercer.domains import GramRows, RowBlocks
-from mercer.domains.tables import has_width
-from mercer.engines import pick
-from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
+from mercer import state
+from mercer.domains import RowBlocks
+from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
+from mercer.operators import gram_of
 
 # ---- Which points span what all of them span, and the Cholesky factor of their kernel matrix ----
 
@@ -128,15 +128,18 @@ class Nystroem(ApproximateFeatures):
     True
     """
 
-    _learned = (
-        "kernel_",
-        "components_",
-        "component_indices_",
-        "n_components_",
-        "factor_",
-        "trace_error_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = state.worded(
+        {
+            "kernel_": state.Anything(),
+            "components_": state.Points("m", "landmarks"),
+            "component_indices_": state.Spare(state.Array("m")),
+            "n_components_": state.SizeOf("m"),
+            "factor_": state.Triangle("m"),
+            "trace_error_": state.Anything(),
+            **state.INPUTS,
+        },
+        state.PARTS_MISFIT,
+        lacks="a {} without its kernel, landmarks or factor",
     )
     _last = "trace_error_"
 
@@ -191,7 +194,7 @@ class Nystroem(ApproximateFeatures):
             Points. A precomputed kernel does not say k(x, x) of new points, so it is refused.
         """
         X = self._check_new(X)
-        if isinstance(self.kernel_.domain, GramRows):
+        if not self.kernel_.domain.holds_points:
             raise InvalidInput(
                 "Nystroem: residual needs k(x, x), which rows of a precomputed matrix do not hold; "
                 "trace_error_ is that of the training points."
@@ -212,7 +215,8 @@ class Nystroem(ApproximateFeatures):
         require_memory(
             2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
         )
-        L, kept = spanning_factor(_corner(kernel, X, points), kernel, owner)
+        corner = np.array(gram_of(kernel, domain.own(X, points)).to_dense(), dtype=np.float64)
+        L, kept = spanning_factor(corner, kernel, owner)
         self.kernel_ = kernel
         self.components_ = domain.keep(domain.take(points, kept))
         self.component_indices_ = None if index is None else index[kept]
@@ -232,9 +236,7 @@ class Nystroem(ApproximateFeatures):
     def _map(self, X: Any) -> np.ndarray:
         """Return the features of checked points."""
         X, points = self.kernel_._checked(X, self.components_)
-        engine = pick(X, points)
-        phi = engine.to_numpy(engine.gram(self.kernel_, X, points))
-        phi = np.ascontiguousarray(phi, dtype=np.float64)
+        phi = np.ascontiguousarray(gram_of(self.kernel_, X, points).to_dense(), dtype=np.float64)
         if not phi.flags.writeable:
             phi = phi.copy()
         return dtrsm(1.0, self.factor_, phi.T, lower=1, overwrite_b=1).T
@@ -243,50 +245,9 @@ class Nystroem(ApproximateFeatures):
     def _n_features_out(self) -> int:
         return self.n_components_
 
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        state = vars(self)
-        if not any(name in state for name in self._learned):
-            return
-        needed = ("kernel_", "components_", "factor_", "n_components_", "trace_error_")
-        if any(name not in state for name in needed):
-            raise ModelFileError("a Nystroem without its kernel, landmarks or factor")
-        domain, points, m = self.kernel_.domain, self.components_, self.n_components_
-        try:
-            size = domain.size(domain.check(points, "landmarks"))
-        except (InvalidInput, TypeError, AttributeError) as error:
-            raise ModelFileError(f"the landmarks of a Nystroem are not points: {error}") from error
-        L, index, count = self.factor_, state.get("component_indices_"), state.get("n_features_in_")
-        legal = (
-            isinstance(m, int)
-            and m == size
-            and isinstance(L, np.ndarray)
-            and L.shape == (m, m)
-            and L.dtype == np.float64
-            and bool(np.isfinite(L).all())
-            and bool((np.diagonal(L) > 0).all())
-            and (index is None or np.shape(index) == (m,))
-            and (count is None or isinstance(domain, GramRows) or has_width(points, count))
-        )
-        if isinstance(domain, GramRows):
-            whole = (
-                isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
-            )
-            legal = legal and whole and bool(((points >= 0) & (points < (count or 0))).all())
-        if not legal:
-            raise ModelFileError("the parts of a Nystroem do not fit one another")
-
 
 def _share(left: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None) -> float:
     """Return the part of the trace that is left."""
     w = np.ones(len(left)) if weights is None else weights
     whole = float(w @ lengths)
     return float(w @ left) / whole if whole > 0 else 0.0
-
-
-def _corner(kernel: Kernel, X: Any, points: Any) -> np.ndarray:
-    """Return k(Z, Z) in float64."""
-    if isinstance(kernel.domain, GramRows):
-        return np.array(X[np.ix_(points, points)], dtype=np.float64)
-    engine = pick(points)
-    return np.array(engine.to_numpy(engine.gram(kernel, points)), dtype=np.float64)

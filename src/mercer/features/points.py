@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, RowBlocks, Table, Vectors, to_host
+from mercer.domains import RowBlocks, Table, Vectors, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.rkhs import first_equal
@@ -39,7 +39,7 @@ def given_points(kernel: Kernel, X: Any, points: Any, name: str, owner: str) -> 
         The estimator, for messages.
     """
     domain = kernel.domain
-    if isinstance(domain, GramRows):
+    if not domain.holds_points:
         n, index = X.shape[1], np.asarray(points)
         whole = index.ndim == 1 and index.dtype.kind in "iu" and len(index) > 0
         if not whole or index.min() < 0 or index.max() >= n:
@@ -92,7 +92,7 @@ def distinct(kernel: Kernel, X: Any, weights: np.ndarray | None) -> tuple[np.nda
     n = kernel.domain.size(X)
     w = np.ones(n) if weights is None else weights
     kept = np.flatnonzero(w > 0)
-    matrix = isinstance(kernel.domain, GramRows)
+    matrix = not kernel.domain.holds_points
     part = X if len(kept) == n else (X[:, kept] if matrix else kernel.domain.take(X, kept))
     first = _equal_columns(part) if matrix else equal_points(part)
     total = np.zeros(len(kept))
@@ -202,7 +202,7 @@ def different_rows(
 def _is_numeric(kernel: Kernel, X: Any) -> bool:
     """Whether points are rows of numbers, in an array or a sparse matrix, and not of a Gram."""
     rows = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub"
-    return (rows or sp.issparse(X)) and not isinstance(kernel.domain, GramRows)
+    return (rows or sp.issparse(X)) and kernel.domain.holds_points
 
 
 def race(rates: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from mercer import state
 from mercer.checks import random_source
-from mercer.domains import GramRows, moderate, shifted
-from mercer.domains.tables import has_width
+from mercer.domains import moderate, shifted
 from mercer.engines import pick
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel, check_weights
 from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
@@ -49,9 +49,7 @@ def choose_prototypes(
         if count < len(index):
             rng = random_source(model.random_state, type(model).__name__)
             index = index[np.sort(rng.choice(len(index), count, replace=False))]
-    if isinstance(kernel.domain, GramRows):
-        return index, index
-    return kernel.domain.take(X, index), index
+    return kernel.domain.keep_at(X, index), index
 
 
 def _count(model: Any, available: int) -> int:
@@ -83,7 +81,7 @@ def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> 
     vectors = sp.issparse(X) or (
         isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"
     )
-    if not vectors or isinstance(kernel.domain, GramRows):
+    if not vectors or not kernel.domain.holds_points:
         raise InvalidInput(
             f"{owner}: prototypes='kmeans' takes means of points, which {kernel!r} on "
             f"{kernel.domain.name} has none of; use prototypes='random', or give the points."
@@ -120,6 +118,19 @@ def prototype_blocks(model: Any, X: Any) -> list[slice]:
     """Return blocks of rows whose features fit the budget."""
     domain = model.kernel_.domain
     return row_blocks(domain.size(X), 16 * domain.size(model.prototypes_))
+
+
+#: What a model with prototypes learns of them.
+PROTOTYPES = state.worded(
+    {
+        "kernel_": state.Anything(),
+        "prototypes_": state.Points("m", "prototypes"),
+        "prototype_indices_": state.Spare(state.Array("m")),
+        **state.INPUTS,
+    },
+    "the prototypes of a {} do not fit its other parts",
+    lacks="a {} without its kernel or its prototypes",
+)
 
 
 class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
@@ -178,13 +189,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
     """
 
     _needs_psd = False
-    _learned = (
-        "kernel_",
-        "prototypes_",
-        "prototype_indices_",
-        "n_features_in_",
-        "feature_names_in_",
-    )
+    _state = PROTOTYPES
 
     def __init__(
         self,
@@ -248,28 +253,3 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
 
     def __sklearn_is_fitted__(self) -> bool:
         return "prototypes_" in vars(self)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        if any(name in vars(self) for name in self._learned):
-            check_prototypes(self)
-
-
-def check_prototypes(model: Any) -> None:
-    """Refuse a state read from a file whose prototypes are missing or no points of its kernel."""
-    owner, state = type(model).__name__, vars(model)
-    if "kernel_" not in state or "prototypes_" not in state:
-        raise ModelFileError(f"a {owner} without its kernel or its prototypes")
-    points, count = state["prototypes_"], state.get("n_features_in_")
-    domain = state["kernel_"].domain
-    try:
-        size = domain.size(domain.check(points, "prototypes"))
-    except (InvalidInput, TypeError, AttributeError) as error:
-        raise ModelFileError(f"the prototypes of a {owner} are not points: {error}") from error
-    indices = state.get("prototype_indices_")
-    legal = count is None or has_width(points, count)
-    if isinstance(domain, GramRows):
-        whole = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
-        legal = whole and count is not None and bool(((points >= 0) & (points < count)).all())
-    if not legal or (indices is not None and np.shape(indices) != (size,)):
-        raise ModelFileError(f"the prototypes of a {owner} do not fit its other parts")

@@ -8,11 +8,25 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
+from mercer import state
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product
 
 __all__ = ["TensorSketch"]
+
+
+def _degree(model: Any) -> int:
+    """Return how many factors the sketched kernel has."""
+    try:
+        return len(_factors(model.kernel_)[1])
+    except InvalidInput as error:
+        raise ModelFileError(f"a TensorSketch with no kernel it can sketch: {error}") from error
+
+
+def _width(model: Any) -> int:
+    """Return the number of columns, with the constant one."""
+    return model.n_features_in_ + 1
 
 
 class TensorSketch(ApproximateFeatures):
@@ -74,16 +88,21 @@ class TensorSketch(ApproximateFeatures):
     True
     """
 
-    _learned = (
-        "kernel_",
-        "hashes_",
-        "signs_",
-        "error_",
-        "error_std_",
-        "n_components_",
-        "n_features_in_",
-        "feature_names_in_",
-    )
+    _state = state.worded(
+        {
+            "kernel_": state.Anything(),
+            "n_components_": state.SizeOf("m"),
+            "n_features_in_": state.SizeOf("d"),
+            "hashes_": state.Whole(_degree, _width, kind="i", least=0, below="m"),
+            "signs_": state.Whole(_degree, _width, kind="i"),
+            "error_": state.Anything(),
+            "error_std_": state.Anything(),
+            "feature_names_in_": state.Spare(),
+        },
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
+    ) | {"kernel_": state.Anything(lacks="a {} with no kernel it can sketch: 'kernel_'")}
+    _rules = ((state.PARTS_MISFIT, lambda model: (np.abs(model.signs_) == 1).all()),)
     _any_kernel = False
 
     def __init__(
@@ -134,30 +153,6 @@ class TensorSketch(ApproximateFeatures):
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        state = vars(self)
-        if not any(name in state for name in self._learned):
-            return
-        hashes: Any = state.get("hashes_")
-        signs: Any = state.get("signs_")
-        m, d = state.get("n_components_"), state.get("n_features_in_")
-        try:
-            degree = len(_factors(state["kernel_"])[1])
-        except (KeyError, InvalidInput) as error:
-            raise ModelFileError(f"a TensorSketch with no kernel it can sketch: {error}") from error
-        legal = (
-            {"error_", "error_std_"} <= set(state)
-            and isinstance(m, int)
-            and isinstance(d, int)
-            and all(isinstance(a, np.ndarray) and a.dtype.kind == "i" for a in (hashes, signs))
-            and hashes.shape == signs.shape == (degree, d + 1)
-            and bool(((hashes >= 0) & (hashes < m)).all())
-            and bool((np.abs(signs) == 1).all())
-        )
-        if not legal:
-            raise ModelFileError("the parts of a TensorSketch do not fit one another")
 
 
 def _factors(kernel: Any) -> tuple[float, list[tuple[Linear, float]]]:

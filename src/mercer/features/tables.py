@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer import state
 from mercer.domains import Table, is_missing, library_of, to_host
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.kernels import weighted_median
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----
 
 
-@dataclass(frozen=True)
-class NamedColumn:
+class NamedColumn(NamedTuple):
     """A named column: its values, and the kind it would have on its own."""
 
     name: str
     values: np.ndarray
     kind: str  # "number" or "category"
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def labels(self) -> list[str | None]:
         """Text that identifies each value as a category; None where it is missing."""
@@ -42,10 +38,9 @@ def read_columns(X: Any, owner: str) -> tuple[list[NamedColumn], bool]:
     if isinstance(X, Table | Mapping) or is_frame(X):
         declared = _declared_categories(X)
         table = Table.from_frame(X)
-        if not table.names:
-            raise InvalidInput(f"{owner}: the table has 0 columns; at least one is needed.")
-        if not len(table):
-            raise InvalidInput(f"{owner}: the table has 0 rows; at least one is needed.")
+        for count, what in ((len(table.names), "columns"), (len(table), "rows")):
+            if not count:
+                raise InvalidInput(f"{owner}: the table has 0 {what}; at least one is needed.")
         return [
             NamedColumn(name, declared[name], "category")
             if name in declared
@@ -147,21 +142,15 @@ def _declared_categories(X: Any) -> dict[str, np.ndarray]:
     if root == "polars":
         kinds = ("Boolean", "Categorical", "Enum")
         names = [n for n, t in X.schema.items() if str(t).partition("(")[0] in kinds]
-        return {n: _objects(X[n].to_list()) for n in names}
+        return {n: np.fromiter(X[n].to_list(), dtype=object) for n in names}
     if root == "pyarrow":
         names = [f.name for f in X.schema if str(f.type).startswith(("bool", "dictionary"))]
-        return {n: _objects(X.column(n).to_pylist()) for n in names}
+        return {n: np.fromiter(X.column(n).to_pylist(), dtype=object) for n in names}
     return {}
 
 
 def _cells(row: Any) -> Any:
     return row if isinstance(row, list | tuple) else ()
-
-
-def _objects(values: list) -> np.ndarray:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
 
 
 def _kind(values: np.ndarray, name: str, owner: str) -> str:
@@ -210,6 +199,11 @@ def _key(value: Any) -> str | None:
 _HALF = 2.0**-0.5
 
 
+def _has_categories(known: Any) -> bool:
+    distinct = type(known) is tuple and len(set(known)) == len(known)
+    return distinct and all(c is None or isinstance(c, str) for c in known)
+
+
 class TableEncoder(TransformerMixin, BaseEstimator):
     r"""Turn a table with columns of mixed kinds into vectors that a kernel can compare.
 
@@ -252,16 +246,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ['age', 'site=a', 'site=b']
     """
 
-    _learned = (
-        "columns_",
-        "named_",
-        "kinds_",
-        "fill_",
-        "mean_",
-        "scale_",
-        "categories_",
-        "n_features_in_",
+    _state = state.worded(
+        {
+            "n_features_in_": state.SizeOf("d"),
+            "columns_": state.Tuple("d", lambda name: isinstance(name, str)),
+            "named_": state.Such(bool),
+            "kinds_": state.Tuple("d", lambda kind: kind in ("number", "category")),
+            "fill_": state.Doubles("d"),
+            "mean_": state.Doubles("d"),
+            "scale_": state.Doubles("d"),
+            "categories_": state.Tuple("d", _has_categories),
+        },
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
     )
+    _rules = (
+        (state.PARTS_MISFIT, lambda encoder: len(set(encoder.columns_)) == encoder.n_features_in_),
+    )
+    _learned = tuple(_state)
 
     def __init__(self, categorical: Sequence[str | int] | None = None, max_categories: int = 100):
         self.categorical = categorical
@@ -291,27 +293,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"TableEncoder: max_categories={self.max_categories!r}; give a whole number >= 1."
             )
         columns, named = read_columns(X, owner="TableEncoder")
-        weight = _weights(sample_weight, len(columns[0]))
+        weight = _weights(sample_weight, len(columns[0].values))
         forced = self._forced([c.name for c in columns])
-        kinds, fills, means, scales, categories = [], [], [], [], []
+        kinds, moments, categories = [], [], []
         for column in columns:
             if column.kind == "category" or column.name in forced:
                 kinds.append("category")
                 categories.append(_frequent(column, weight, int(self.max_categories)))
-                fill, mean, scale = 0.0, 0.0, 1.0
+                moments.append((0.0, 0.0, 1.0))
             else:
                 kinds.append("number")
                 categories.append(())
-                fill, mean, scale = _moments(numbers(column, "TableEncoder"), weight)
-            fills.append(fill)
-            means.append(mean)
-            scales.append(scale)
+                moments.append(_moments(numbers(column, "TableEncoder"), weight))
         self.columns_ = tuple(c.name for c in columns)
         self.named_ = named
         self.kinds_ = tuple(kinds)
-        self.fill_ = np.array(fills)
-        self.mean_ = np.array(means)
-        self.scale_ = np.array(scales)
+        self.fill_, self.mean_, self.scale_ = map(np.array, zip(*moments, strict=True))
         self.categories_ = tuple(categories)
         self.n_features_in_ = len(columns)
         return self
@@ -335,7 +332,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         columns, named = read_columns(X, owner="TableEncoder")
         columns = ordered_columns(columns, named, self.columns_, self.named_, "TableEncoder")
-        out = np.zeros((len(columns[0]), self._width))
+        out = np.zeros((len(columns[0].values), self._width))
         start = 0
         for j, column in enumerate(columns):
             if self.kinds_[j] == "number":
@@ -388,32 +385,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.asarray(self.columns_, dtype=object)
 
     def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        state = [vars(self).get(name) for name in self._learned]
-        columns, named, kinds, *moments, categories, count = state
-        d = count if isinstance(count, int) else -1
-        legal = (
-            all(type(v) is tuple and len(v) == d for v in (columns, kinds, categories))
-            and isinstance(named, bool)
-            and all(isinstance(name, str) for name in columns or ())
-            and len(set(columns or ())) == d
-            and all(kind in ("number", "category") for kind in kinds or ())
-            and all(
-                isinstance(m, np.ndarray)
-                and m.shape == (d,)
-                and m.dtype == np.float64
-                and np.isfinite(m).all()
-                for m in moments
-            )
-            and all(
-                type(known) is tuple
-                and len(set(known)) == len(known)
-                and all(c is None or isinstance(c, str) for c in known)
-                for known in categories or ()
-            )
-        )
-        if not legal:
-            raise ModelFileError("the parts of a TableEncoder do not fit one another")
+        state.check_state(self, fitted=True)
 
     @property
     def _width(self) -> int:
@@ -493,8 +465,9 @@ def _moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, fl
 
 def _frequent(column: NamedColumn, weight: np.ndarray | None, most: int) -> tuple[str | None, ...]:
     count: dict[str | None, float] = {}
-    weights = np.ones(len(column)) if weight is None else weight
-    for key, w in zip(column.labels(), weights, strict=True):
+    labels = column.labels()
+    weights = np.ones(len(labels)) if weight is None else weight
+    for key, w in zip(labels, weights, strict=True):
         if w > 0:
             count[key] = count.get(key, 0.0) + w
     kept = sorted(count, key=lambda k: (-count[k], k is None, k or ""))[:most]

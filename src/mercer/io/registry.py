@@ -3,9 +3,9 @@
 It is found by reflection: the kernels that `mercer.kernels` exports, the losses of `mercer.losses`,
 the estimators of `mercer.models` and `mercer.features`, and the one that `srm` makes of a kernel,
 that can be fitted and declare their learned state in ``_learned``, the values `Function`, `Table`,
-`Solution`, `Search` and `Plan`, the scikit-learn classes of `mercer.io.registry`, the distributions
-of `mercer.io.registry`, and what the process itself added with `register`. A file holds a name
-of this list, never an import path.
+`Solution`, `Search` and `Plan`, frozen distributions of scipy, the scikit-learn classes in a table
+below, and what the process itself added with `register`. A file holds a name of this list, never an
+import path.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import stats
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -27,23 +25,20 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import (
     BagCollection,
     CategoryCollection,
-    GramRows,
+    Domain,
     Graph,
     GraphCollection,
-    Graphs,
     IncompleteCollection,
-    IncompletePoints,
     NodeCollection,
     SeriesCollection,
     StringCollection,
     Table,
     to_host,
 )
-from mercer.domains.graphs import is_networkx
-from mercer.domains.tables import has_width
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import Plan
 from mercer.features import TableColumns
+from mercer.io.values import FROZEN, distribution, distribution_params, table, table_params
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.gp import Search
@@ -190,92 +185,77 @@ def _check_agreement(item: Any, name: str) -> None:
     if points is None:
         return
     shape: tuple[int, ...] = getattr(points, "shape", None) or (len(points),)
-    if count is not None and not has_width(points, count):
+    if not Domain().may_keep(points, count):
         raise ModelFileError(f"{name} has {count} columns, but keeps points of {shape[1]}")
     if coefficients is not None and np.shape(coefficients)[:1] != tuple(shape[:1]):
         raise ModelFileError(
             f"{name} keeps {shape[0]} points, but coefficients of shape {np.shape(coefficients)}"
         )
-    if kernel is not None and isinstance(kernel.domain, GramRows):
-        # The points are positions of columns in the matrix of kernel values.
-        legal = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
-        if not legal or count is None or np.any(points < 0) or np.any(points >= count):
+    if kernel is not None:
+        if not kernel.domain.may_keep(points, count):
             raise ModelFileError(f"{name} keeps positions of training points out of range")
-    elif kernel is not None:
         kernel.domain.check(points)
 
 
 # ---- The classes of scikit-learn that a model file may hold, in one table ----
 # To add one: it must do nothing but its parameters and its fitted attributes say, hold no
 # function, and need no attribute that begins with an underscore unless that is listed beside it.
-# Add a line here and a fitted example to ``tests/io/test_scikit.py``, whose laws do the rest: the
+# Add its name here and a fitted example to ``tests/io/test_scikit.py``, whose laws do the rest: the
 # example must transform alike, bit for bit, after save and load. For a class of your own project,
 # `mercer.io.register` does the same without a change here.
 
 
-# Class -> its public module, and the private attributes that its fitted state includes.
-CLASSES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "Pipeline": ("sklearn.pipeline", ()),
-    "FeatureUnion": ("sklearn.pipeline", ()),
+# Class -> its public module.
+CLASSES: dict[str, str] = {
+    name: f"sklearn.{module}"
+    for module, names in {
+        "pipeline": ("Pipeline", "FeatureUnion"),
+        "compose": ("ColumnTransformer", "TransformedTargetRegressor"),
+        "preprocessing": (
+            *("Binarizer", "FunctionTransformer", "KernelCenterer", "LabelEncoder"),
+            *("MaxAbsScaler", "MinMaxScaler", "Normalizer", "OneHotEncoder", "OrdinalEncoder"),
+            *("PolynomialFeatures", "PowerTransformer", "QuantileTransformer", "RobustScaler"),
+            "StandardScaler",
+        ),
+        "impute": ("MissingIndicator", "SimpleImputer"),
+        "decomposition": ("PCA", "TruncatedSVD"),
+        "linear_model": ("ElasticNet", "Lasso", "LinearRegression", "LogisticRegression", "Ridge"),
+        "svm": ("LinearSVC", "LinearSVR"),
+        "feature_selection": ("VarianceThreshold",),
+        "feature_extraction.text": ("TfidfTransformer",),
+    }.items()
+    for name in names
+}
+# Class -> the private attributes that its fitted state includes.
+_PRIVATE: dict[str, tuple[str, ...]] = {
     "ColumnTransformer": (
-        "sklearn.compose",
-        (
-            *("_columns", "_n_features", "_name_to_fitted_passthrough", "_remainder"),
-            *("_transformer_to_input_indices", "_transformers_feature_names_out"),
-        ),
+        *("_columns", "_n_features", "_name_to_fitted_passthrough", "_remainder"),
+        *("_transformer_to_input_indices", "_transformers_feature_names_out"),
     ),
-    "TransformedTargetRegressor": ("sklearn.compose", ("_training_dim",)),
-    "Binarizer": ("sklearn.preprocessing", ()),
-    "FunctionTransformer": ("sklearn.preprocessing", ()),
-    "KernelCenterer": ("sklearn.preprocessing", ()),
-    "LabelEncoder": ("sklearn.preprocessing", ()),
-    "MaxAbsScaler": ("sklearn.preprocessing", ()),
-    "MinMaxScaler": ("sklearn.preprocessing", ()),
-    "Normalizer": ("sklearn.preprocessing", ()),
+    "TransformedTargetRegressor": ("_training_dim",),
     "OneHotEncoder": (
-        "sklearn.preprocessing",
-        (
-            *("_default_to_infrequent_mappings", "_drop_idx_after_grouping"),
-            *("_infrequent_enabled", "_infrequent_indices", "_n_features_outs"),
-        ),
+        *("_default_to_infrequent_mappings", "_drop_idx_after_grouping"),
+        *("_infrequent_enabled", "_infrequent_indices", "_n_features_outs"),
     ),
     "OrdinalEncoder": (
-        "sklearn.preprocessing",
-        (
-            *("_default_to_infrequent_mappings", "_infrequent_enabled"),
-            *("_infrequent_indices", "_missing_indices"),
-        ),
+        *("_default_to_infrequent_mappings", "_infrequent_enabled"),
+        *("_infrequent_indices", "_missing_indices"),
     ),
-    "PolynomialFeatures": (
-        "sklearn.preprocessing",
-        ("_max_degree", "_min_degree", "_n_out_full"),
-    ),
-    "PowerTransformer": ("sklearn.preprocessing", ("_scaler",)),
-    "QuantileTransformer": ("sklearn.preprocessing", ()),
-    "RobustScaler": ("sklearn.preprocessing", ()),
-    "StandardScaler": ("sklearn.preprocessing", ()),
-    "MissingIndicator": ("sklearn.impute", ("_n_features", "_precomputed")),
-    "SimpleImputer": ("sklearn.impute", ("_fill_dtype", "_fit_dtype")),
-    "PCA": ("sklearn.decomposition", ("_fit_svd_solver", "_n_features_out")),
-    "TruncatedSVD": ("sklearn.decomposition", ("_n_features_out",)),
-    "ElasticNet": ("sklearn.linear_model", ()),
-    "Lasso": ("sklearn.linear_model", ("l1_ratio",)),
-    "LinearRegression": ("sklearn.linear_model", ()),
-    "LogisticRegression": ("sklearn.linear_model", ()),
-    "Ridge": ("sklearn.linear_model", ()),
-    "LinearSVC": ("sklearn.svm", ()),
-    "LinearSVR": ("sklearn.svm", ()),
-    "VarianceThreshold": ("sklearn.feature_selection", ()),
-    "TfidfTransformer": ("sklearn.feature_extraction.text", ("_idf_diag",)),
+    "PolynomialFeatures": ("_max_degree", "_min_degree", "_n_out_full"),
+    "PowerTransformer": ("_scaler",),
+    "MissingIndicator": ("_n_features", "_precomputed"),
+    "SimpleImputer": ("_fill_dtype", "_fit_dtype"),
+    "PCA": ("_fit_svd_solver", "_n_features_out"),
+    "TruncatedSVD": ("_n_features_out",),
+    "Lasso": ("l1_ratio",),
+    "TfidfTransformer": ("_idf_diag",),
 }
 
 
 def scikit_form(item: Any) -> Form | None:
     """Return the form of an object of one of these very classes (subclasses are others)."""
     cls = type(item)
-    if cls.__name__ not in CLASSES or not cls.__module__.startswith("sklearn."):
-        return None
-    form = scikit_form_named(cls.__name__)
+    form = scikit_form_named(cls.__name__) if cls.__module__.startswith("sklearn.") else None
     return form if form is not None and form.cls is cls else None
 
 
@@ -283,9 +263,8 @@ def scikit_form_named(name: str) -> Form | None:
     """Return the form of the class of this name, or None if it is not in the table."""
     if name not in CLASSES:
         return None
-    module, private = CLASSES[name]
-    cls = getattr(importlib.import_module(module), name)
-    return _without_cache(estimator_form(f"scikit-learn:{name}", cls, private))
+    cls = getattr(importlib.import_module(CLASSES[name]), name)
+    return _without_cache(estimator_form(f"scikit-learn:{name}", cls, _PRIVATE.get(name, ())))
 
 
 def _without_cache(form: Form) -> Form:
@@ -307,141 +286,6 @@ def _without_cache(form: Form) -> Form:
         return form.build(parts)
 
     return Form(form.name, form.cls, form.parts, split, build)
-
-
-# ---- Frozen distributions of scipy.stats in model files: a name of scipy's list, and plain
-# numbers.
-# A prior such as ``scipy.stats.gamma(2.0, scale=0.5)`` is its name and the numbers it was made
-# with. Distributions that users derive are code, which a model file never holds.
-
-
-NAME = "scipy:frozen"
-_FROZEN = type(stats.norm())
-
-
-@functools.cache
-def _named() -> dict[str, Any]:
-    """Return the continuous distributions of scipy.stats by name."""
-    found = {}
-    for name in dir(stats):
-        item = getattr(stats, name)
-        if isinstance(item, stats.rv_continuous) and item.name == name:
-            found[name] = item
-    return found
-
-
-def distribution_form(item: Any) -> Form | None:
-    """Return the form of a frozen distribution, or None for anything else."""
-    return frozen_form() if type(item) is _FROZEN else None
-
-
-@functools.cache
-def frozen_form() -> Form:
-    """Return the one form of all frozen distributions."""
-    return Form(NAME, _FROZEN, ("params",), _split, _build)
-
-
-def _split(item: Any, where: str) -> dict[str, dict[str, Any]]:
-    law = _named().get(item.dist.name)
-    if (
-        law is None
-        or type(law) is not type(item.dist)
-        or (law.a, law.b)
-        != (
-            item.dist.a,
-            item.dist.b,
-        )
-    ):
-        raise InvalidInput(
-            f"save: {where} is a distribution {item.dist.name!r} that is not one of scipy.stats, "
-            "and a model file never holds code. Use one that scipy.stats has."
-        )
-    try:
-        args = [_number(value) for value in item.args]
-        kwds = {name: _number(value) for name, value in item.kwds.items()}
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            f"save: {where} is a distribution {item.dist.name!r} of arrays; give it numbers."
-        ) from None
-    return {"params": {"name": item.dist.name, "args": args, "kwds": kwds}}
-
-
-def _build(parts: dict[str, dict[str, Any]]) -> Any:
-    params = parts.get("params", {})
-    if set(params) != {"name", "args", "kwds"}:
-        raise ModelFileError("a distribution of it is malformed")
-    name, args, kwds = params["name"], params["args"], params["kwds"]
-    law = _named().get(name) if isinstance(name, str) else None
-    if law is None:
-        raise ModelFileError(
-            f"it names the distribution {str(name)[:60]!r}, which scipy.stats does not have"
-        )
-    try:
-        return law(*map(_number, args), **{key: _number(v) for key, v in kwds.items()})
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"the distribution {name!r} of it is malformed: {error}") from error
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool | str) or math.isnan(number := float(value)):
-        raise ValueError("a parameter is not a number")
-    return number
-
-
-# ---- Tables in model files: columns of numbers and text as they are, of graphs packed ----
-
-
-def table_params(item: Table) -> dict[str, Any]:
-    """Return what a file holds of a table."""
-    columns = tuple(_stored(column) for column in item.columns)
-    declared = {n: item.declared[n] for n in item.names if n in item.declared}
-    return {"names": item.names, "columns": columns, "named": item.named, "declared": declared}
-
-
-def table(names: Any, columns: Any, named: Any = True, declared: Any = None) -> Table:
-    """Return the table that a file describes, or refuse what is malformed."""
-    if not all(isinstance(name, str) for name in names):
-        raise ModelFileError("a table of it has a column whose name is not text")
-    if len(set(names)) < len(names):
-        raise ModelFileError("a table of it has two columns of one name")
-    found = Table(dict(zip(names, map(_restored, columns), strict=True)))
-    if not isinstance(named, bool):
-        raise ModelFileError("a table of it does not say whether it has names")
-    declared = {} if declared is None else declared
-    legal = isinstance(declared, dict) and set(declared) <= set(names)
-    if not legal or not all(type(levels) is tuple for levels in declared.values()):
-        raise ModelFileError("a table of it declares levels of columns that it has not")
-    found.named, found.declared = named, declared
-    return found
-
-
-def _stored(column: np.ndarray) -> Any:
-    """Return a column as it is; of graphs packed; of arrays a tuple of them."""
-    if column.dtype != object:
-        return column
-    present = [v for v in column if v is not None]
-    if present and all(isinstance(v, Graph) or is_networkx(v) for v in present):
-        return IncompletePoints(Graphs()).check(column.tolist())
-    if any(isinstance(v, np.ndarray | list | tuple) for v in present):
-        return tuple(map(_without_networkx, column))
-    return column
-
-
-def _without_networkx(value: Any) -> Any:
-    """Return bags of networkx graphs as bags of our own, which a file can hold."""
-    if is_networkx(value):
-        return Graphs().check([value])[0]
-    if isinstance(value, list):
-        return [_without_networkx(v) for v in value]
-    return tuple(map(_without_networkx, value)) if type(value) is tuple else value
-
-
-def _restored(column: Any) -> Any:
-    if isinstance(column, np.ndarray) and column.ndim == 1:
-        return column
-    if isinstance(column, tuple | IncompleteCollection):
-        return np.fromiter(column, dtype=object, count=len(column))
-    raise ModelFileError("a table of it has a column that is not an array")
 
 
 # ---- registry ----
@@ -467,6 +311,7 @@ def closed_list() -> dict[str, Form]:
         _solution_form(),
         _search_form(),
         _plan_form(),
+        _distribution_form(),
     ]
     for cls in _exported("mercer.kernels"):
         if issubclass(cls, Kernel) and _is_whole(cls) and cls.__name__ not in _HOLD_FUNCTIONS:
@@ -532,7 +377,7 @@ def register(cls: C) -> C:
 
 def form_of(item: Any, where: str) -> Form:
     """Return the form of an object, or refuse it with what to do instead."""
-    form = _known(type(item)) or scikit_form(item) or distribution_form(item)
+    form = _known(type(item)) or scikit_form(item)
     if form is None:
         raise InvalidInput(f"save: {where} cannot be kept: {_refusal(item, where)}")
     return form
@@ -544,8 +389,6 @@ def form_named(name: str) -> Form:
     form = closed_list().get(name) or _own.get(name)
     if form is None and family == "scikit-learn":
         form = scikit_form_named(cls)
-    if form is None and name == NAME:
-        form = frozen_form()
     if form is None:
         cure = ". If it is a class of yours, call mercer.io.register(it) before load"
         raise ModelFileError(
@@ -556,11 +399,8 @@ def form_named(name: str) -> Form:
 
 
 def _known(cls: type) -> Form | None:
-    for forms in (closed_list(), _own):
-        for form in forms.values():
-            if form.cls is cls:
-                return form
-    return None
+    forms = (*closed_list().values(), *_own.values())
+    return next((form for form in forms if form.cls is cls), None)
 
 
 def _exported(module: str) -> list[type]:
@@ -630,6 +470,18 @@ def _solution_form() -> Form:
     return plain_form("value:Solution", Solution, params, build)
 
 
+def _distribution_form() -> Form:
+    """All frozen distributions of scipy.stats."""
+
+    def split(law: Any, where: str) -> Parts:
+        return {"params": distribution_params(law, where)}
+
+    def build(parts: Parts) -> Any:
+        return distribution(**parts.get("params", {}))
+
+    return Form("scipy:frozen", FROZEN, ("params",), split, build)
+
+
 def _plan_form() -> Form:
     """A plan of a fit, with its alternatives."""
 
@@ -688,16 +540,12 @@ def _refusal(item: Any, where: str) -> str:
             f"it is a torch {cls.__name__}, which lives on a device, and a model file holds NumPy "
             "arrays. Fit on X.cpu().numpy() to save the model."
         )
-    if isinstance(item, Kernel):
-        if cls.__name__ in _HOLD_FUNCTIONS:
-            return f"it is a {cls.__name__} kernel, made of a Python function, {_NO_CODE}"
+    if isinstance(item, Kernel) and cls.__name__ in _HOLD_FUNCTIONS:
+        return f"it is a {cls.__name__} kernel, made of a Python function, {_NO_CODE}"
+    if isinstance(item, Kernel | Loss):
+        ours = "kernels" if isinstance(item, Kernel) else "losses"
         return (
-            f"it is a {cls.__name__}, which is not one of mercer's kernels, and a model file never "
-            f"holds code; {call.format(cls.__name__)}."
-        )
-    if isinstance(item, Loss):
-        return (
-            f"it is a {cls.__name__}, which is not one of mercer's losses, and a model file never "
+            f"it is a {cls.__name__}, which is not one of mercer's {ours}, and a model file never "
             f"holds code; {call.format(cls.__name__)}."
         )
     if hasattr(item, "best_estimator_"):

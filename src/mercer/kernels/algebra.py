@@ -18,7 +18,7 @@ from mercer.domains import (
     Objects,
     Tables,
     Vectors,
-    is_torch,
+    like,
     namespace,
 )
 from mercer.engines.device import FusedScaled, FusedSum
@@ -122,7 +122,7 @@ class Combination(Kernel):
         lead = next((a for a, f in zip(arrays, follows, strict=True) if not f), None)
         if lead is None:
             return arrays
-        return [_like(a, lead) if f else a for a, f in zip(arrays, follows, strict=True)]
+        return [like(a, lead) if f else a for a, f in zip(arrays, follows, strict=True)]
 
     def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
         if isinstance(self.domain, GramRows):
@@ -208,15 +208,6 @@ def _all_columns(domains: list[Domain]) -> Tables:
             return Tables()
         names |= dict.fromkeys(domain.columns)
     return Tables(tuple(names))
-
-
-def _like(d: Any, lead: Any) -> Any:
-    """Return numbers in the kind of array of others."""
-    if not is_torch(lead):
-        return np.asarray(d, dtype=lead.dtype)
-    import torch
-
-    return torch.as_tensor(d, dtype=lead.dtype, device=lead.device)
 
 
 # ---- algebra ----

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import is_torch
+from mercer.domains import like, namespace
 from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import metric
@@ -58,11 +58,11 @@ class Dot(Kernel):
         return DotBound(self, X, Y)
 
     def _diag(self, X: Any) -> Any:
-        return self._profile(_squared_norms(self._map(X)), np if not is_torch(X) else _torch())
+        return self._profile(_squared_norms(self._map(X)), namespace(X))
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         s = _squared_norms(self._map(X))
-        slopes = self._true_shape_slopes(s, np if not is_torch(X) else _torch())
+        slopes = self._true_shape_slopes(s, namespace(X))
         return np.array([float((c * slopes[name]).sum()) for name, _ in self._own()])
 
 
@@ -143,9 +143,7 @@ class Linear(Dot):
             )
         values, vectors = np.linalg.eigh(A)
         root = vectors * np.sqrt(np.maximum(values, 0))
-        if is_torch(X):
-            return _torch().as_tensor(root, dtype=X.dtype, device=X.device)
-        return root.astype(X.dtype)
+        return like(root, X)
 
     def _map(self, X: Any) -> Any:
         return X if self.covariance is None else X @ self._root(X)
@@ -231,7 +229,7 @@ class Polynomial(Dot):
                 ]
         if not columns:
             return X[:, :0]
-        return np.stack(columns, 1) if not is_torch(X) else _torch().stack(columns, 1)
+        return namespace(X).stack(columns, 1)
 
 
 class Exponential(Dot):
@@ -317,12 +315,6 @@ class Cosine(Dot):
         return int(X.shape[1])
 
 
-def _torch() -> Any:
-    import torch
-
-    return torch
-
-
 def _squared_norms(X: Any) -> Any:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
@@ -331,7 +323,7 @@ def _squared_norms(X: Any) -> Any:
 
 def _norms(X: Any) -> tuple[Any, Any]:
     """Return m and r with ‖x‖ = m r, m the largest entry: neither overflows; 1 and 1 for zero."""
-    xp = _torch() if is_torch(X) else np
+    xp = namespace(X)
     if sp.issparse(X):
         X = _canonical(X)
         largest = np.maximum(X.max(axis=1).toarray(), -X.min(axis=1).toarray()).ravel()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import is_torch, namespace
+from mercer.domains import like, namespace
 from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
@@ -132,11 +132,7 @@ class Radial(Kernel):
 
     def _diag(self, X: Any) -> Any:
         self._scale(X)  # a wrong number of length scales is an error here too
-        if is_torch(X):
-            import torch
-
-            return self._profile(torch.zeros(len(X), dtype=X.dtype, device=X.device), torch)
-        return self._profile(np.zeros(X.shape[0], dtype=X.dtype), np)
+        return self._profile(like(np.zeros(X.shape[0]), X), namespace(X))
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         zero = np.zeros(1)
@@ -158,11 +154,7 @@ class Radial(Kernel):
             )
         if scale.ndim == 0 or scale.size == 1:
             return float(scale.reshape(-1)[0])
-        if is_torch(X):
-            import torch
-
-            return torch.as_tensor(scale, dtype=X.dtype, device=X.device)
-        return scale.astype(X.dtype)
+        return like(scale, X)
 
     def _to_metric(self, X: Any) -> Any:
         """Return coordinates in which s is the plain squared distance."""

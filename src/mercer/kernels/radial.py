@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.polynomial import Polynomial
 
-from mercer.domains import is_torch
+from mercer.domains import is_torch, like, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
@@ -107,12 +107,7 @@ def matern_drop(s: np.ndarray, nu: float) -> np.ndarray:
 
 def _through_numpy(formula: Any, s: Any) -> Any:
     """torch has no K_ν of general order: evaluate in main memory."""
-    if not is_torch(s):
-        return formula(s).astype(s.dtype, copy=False)
-    import torch
-
-    value = formula(s.detach().cpu().numpy().astype(float))
-    return torch.as_tensor(value, dtype=s.dtype, device=s.device)
+    return like(formula(to_host(s).astype(float) if is_torch(s) else s), s)
 
 
 def _bessel_form(nu: float, z: np.ndarray) -> np.ndarray:
@@ -244,11 +239,7 @@ class RBF(Radial):
                 f"{X.shape[1]} columns."
             )
         inverse = np.linalg.inv(np.linalg.cholesky(sigma))
-        if is_torch(X):
-            import torch
-
-            return torch.as_tensor(inverse, dtype=X.dtype, device=X.device)
-        return inverse.astype(X.dtype)
+        return like(inverse, X)
 
     def _to_metric(self, X: Any) -> Any:
         if self.covariance is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import to_host
+from mercer.domains import namespace, to_host
 from mercer.errors import InvalidInput
 from mercer.memory import on_gpu, require_memory
 
@@ -43,9 +43,7 @@ def spread_on_device(
     counts : ndarray of shape (m,)
         Weights of the rows.
     """
-    import torch
-
-    X = X.detach()
+    torch, X = namespace(X), X.detach()
     kept = None if w is None else np.flatnonzero(w)
     if (len(X) if kept is None else len(kept)) <= most:
         if w is None or kept is None:
@@ -86,9 +84,7 @@ def spread_on_device(
 
 def deviation_on_device(X: Any, w: np.ndarray | None) -> tuple[float, int]:
     """Return the standard deviation of all entries over 2ᵉ, and e; 0 if all are equal."""
-    import torch
-
-    X = X.detach()
+    torch, X = namespace(X), X.detach()
     weights = None if w is None else torch.as_tensor(w, dtype=torch.float64, device=X.device)
 
     def parts() -> Iterator[tuple[Any, Any]]:

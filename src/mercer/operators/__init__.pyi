@@ -13,9 +13,12 @@ from mercer.operators.base import (
     as_operator as as_operator,
 )
 from mercer.operators.device import (
+    Place as Place,
     device_forms as device_forms,
     gathered_sums as gathered_sums,
+    place_of as place_of,
     shuffled_products as shuffled_products,
+    with_first as with_first,
 )
 from mercer.operators.gram import (
     Gram as Gram,
@@ -38,6 +41,7 @@ from mercer.operators.several import (
     many_forms as many_forms,
     shuffled as shuffled,
     shuffled_factors as shuffled_factors,
+    sources_of as sources_of,
 )
 from mercer.operators.sums import (
     fold as fold,

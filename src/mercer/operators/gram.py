@@ -10,7 +10,7 @@ import numpy as np
 from mercer.domains import is_torch, to_host
 from mercer.engines import gram, matmul, pick, pull_theta
 from mercer.engines.device import full_precision
-from mercer.kernels import Kernel, as_kernel
+from mercer.kernels import Kernel, Precomputed, as_kernel
 from mercer.memory import free_on, require_memory
 from mercer.operators.base import Index, Operator
 
@@ -58,8 +58,8 @@ class Gram(Operator):
         kind = getattr(X, "dtype", None)
         single = str(kind) == "torch.float32" if is_torch(X) else kind == np.float32
         self.dtype = np.dtype(np.float32) if single else np.dtype(np.float64)
-        self._keep = keep
-        self._matrix: Any = None
+        self._keep = keep if self.kernel.domain.holds_points else None
+        self._matrix: Any = X if self.symmetric and type(kernel) is Precomputed else None
         self._verified = False
 
     @property
@@ -128,7 +128,8 @@ class Gram(Operator):
         return self._engine.to_numpy(self._engine.matmul(self.kernel, self.Y, self.X, V))
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
-        if self._matrix is not None:
+        given = not self.kernel.domain.holds_points
+        if (self._kept() if given else self._matrix) is not None:
             return self._engine.to_numpy(self._matrix[rows][:, cols])
         if isinstance(rows, slice) and isinstance(cols, slice):
             n, m = rows.stop - rows.start, cols.stop - cols.start
@@ -146,7 +147,7 @@ class Gram(Operator):
         # the diagonal of K(X, X): a block of other points does not see it, so it is put back.
         take = self.kernel.domain.take
         Y = self.X if self.Y is None else self.Y
-        if not self.kernel.domain.holds_points:
+        if given:
             return self._engine.to_numpy(self._compute()[rows][:, cols])
         part = self._engine.gram(self.kernel, take(self.X, rows), take(Y, cols))
         part = np.array(self._engine.to_numpy(part))
@@ -193,7 +194,8 @@ class Gram(Operator):
             Where to write it.
         """
         if out is None:
-            return self._compute() if self._matrix is None else self._engine.to_numpy(self._matrix)
+            K = self._matrix
+            return self._compute() if K is None or K is self.X else self._engine.to_numpy(K)
         if self._matrix is None and self._engine.name == "numpy":
             return gram(self.bound, out=out)
         out[...] = self._engine.to_numpy(gram(self.bound) if self._matrix is None else self._matrix)

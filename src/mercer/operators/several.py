@@ -7,14 +7,25 @@ yields one fresh tile after the other. Half of each matrix is looked at and none
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from mercer.engines import cuts, make_tile, plan_tiles, run_tiles, tile_columns
+from mercer.kernels import (
+    RBF,
+    Bound,
+    Kernel,
+    Laplacian,
+    LaplacianBound,
+    Radial,
+    RadialBound,
+    belongs,
+)
 from mercer.memory import require_memory
+from mercer.operators.gram import gram_of
 from mercer.settings import get_config
 
 # Of a tile: the product wants it wide, the passes over it near the core. At least as many columns
@@ -330,3 +341,109 @@ def _share(size: int, each: int, work: Callable[[slice], None]) -> None:
     """Share so many permutations, of so many operations each, among the threads."""
     plan = SimpleNamespace(shape=(size, each), threads=True, xp=np, collections=(None,))
     run_tiles(plan, cuts(size, GROUP), work, get_config().threads, "permutations")
+
+
+# ---- Tiles of several kernels that are profiles of one distance ----
+
+
+class TileSource:
+    """Tiles of kernels that are profiles of one distance, or of one kernel that is not."""
+
+    def __init__(self, kernels: list[Any], Z: Any):
+        self.kernels = kernels
+        self.count = len(kernels)
+        kind = _kind(kernels[0])
+        self.shared = kind is not None
+        self.bound: Bound
+        if kind is None:
+            self.bound = gram_of(kernels[0], Z).bound
+            return
+        # In units of the smallest length scale: rounding of distances is judged by that.
+        self.unit: float = min(float(k.length_scale) for k in self.kernels)
+        self.power = 2 if kind == "rbf" else 1
+        if kind == "rbf":
+            self.bound = RadialBound(RBF(self.unit), Z)
+        else:
+            self.bound = LaplacianBound(Laplacian(self.unit), Z)
+
+    def levels(self) -> list[float]:
+        """Return the largest k(x, x) of each kernel."""
+        Z = self.bound.collections[0]
+        Z = Z[:1] if self.shared else Z  # a profile of a distance has one k(x, x)
+        with np.errstate(over="ignore"):  # named by the tiles
+            return [float(np.abs(gram_of(k, Z).diagonal()).max(initial=0.0)) for k in self.kernels]
+
+    @property
+    def workspace(self) -> int:
+        """Arrays of the size of a tile that are alive at once."""
+        return int(self.bound.workspace) + 2
+
+    def tiles(self, rows: slice, cols: slice, dtype: Any) -> Iterator[Any]:
+        """Yield the tile of each kernel, an array of its own."""
+        if self.bound.xp is not np:
+            yield from self._tensors(rows, cols, dtype)
+            return
+        if not self.shared:
+            T = make_tile(self.bound, rows, cols)
+            yield T.astype(dtype) if T.dtype != dtype or not self.bound.fresh else T
+            return
+        with np.errstate(over="ignore", under="ignore"):
+            bound: Any = self.bound
+            s = bound.squared(rows, cols) if self.power == 2 else bound.distances(rows, cols)
+            s = s.astype(dtype, copy=False)
+            for k in self.kernels:
+                t = s * s.dtype.type((self.unit / float(k.length_scale)) ** self.power)
+                if self.power == 1:
+                    yield np.exp(np.negative(t, out=t), out=t)
+                elif belongs(k, "_profile_in_place"):
+                    yield k._profile_in_place(t)
+                else:
+                    yield np.asarray(k._profile(t, np), dtype=dtype)
+
+    def _tensors(self, rows: slice, cols: slice, dtype: Any) -> Iterator[Any]:
+        if not self.shared:
+            T = make_tile(self.bound, rows, cols)
+            yield T.to(dtype) if self.bound.fresh else T.to(dtype, copy=True)
+            return
+        bound: Any = self.bound
+        s = bound.squared(rows, cols) if self.power == 2 else bound.distances(rows, cols)
+        s = s.to(dtype)
+        for k in self.kernels:
+            c = (self.unit / float(k.length_scale)) ** self.power
+            if self.power == 1 or type(k) is RBF:
+                yield (s * (-c if self.power == 1 else -0.5 * c)).exp_()
+            else:
+                yield k._profile(s * c, bound.xp).to(dtype)
+
+
+def sources_of(kernels: Sequence[Kernel], Z: Any) -> tuple[list[TileSource], np.ndarray]:
+    """Return sources of tiles, and the position of each of their kernels in the list given.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        Without words.
+    Z : canonical collection, or a list of them
+        The points, one collection for all kernels or one for each.
+    """
+    points = Z if isinstance(Z, list) else [Z] * len(kernels)
+    groups: dict[Any, list[int]] = {}
+    for i, (k, z) in enumerate(zip(kernels, points, strict=True)):
+        kind = _kind(k)
+        groups.setdefault((kind, id(z)) if kind else i, []).append(i)
+    made = [TileSource([kernels[i] for i in part], points[part[0]]) for part in groups.values()]
+    return made, np.concatenate([np.array(part) for part in groups.values()])
+
+
+def _kind(kernel: Any) -> str | None:
+    """Return which distance a kernel is a profile of, where its tiles may be shared."""
+    if not isinstance(kernel, Radial) or np.ndim(kernel.length_scale) > 0:
+        return None
+    if type(kernel) is Laplacian:
+        return "laplacian"
+    own_metric = (
+        type(kernel)._bind is not Radial._bind or type(kernel)._to_metric is not Radial._to_metric
+    )
+    if type(kernel) is RBF:
+        own_metric = getattr(kernel, "covariance", None) is not None
+    return None if own_metric or kernel._rough else "rbf"

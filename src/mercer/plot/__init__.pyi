@@ -1,6 +1,7 @@
 from mercer.plot.points import (
     ClustersDisplay as ClustersDisplay,
     DensityDisplay as DensityDisplay,
+    NullDisplay as NullDisplay,
     ProjectionDisplay as ProjectionDisplay,
 )
 from mercer.plot.process import (
@@ -9,7 +10,6 @@ from mercer.plot.process import (
 )
 from mercer.plot.samples import (
     DependenceDisplay as DependenceDisplay,
-    NullDisplay as NullDisplay,
     WitnessDisplay as WitnessDisplay,
 )
 

@@ -11,7 +11,6 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_bounds, entries
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MercerError
 from mercer.plot.base import COLOURS, INK, Display, ends_of
 from mercer.solvers import check_index
@@ -250,7 +249,7 @@ def _check(estimator: Any, coverage: float, X: Any) -> None:
     points = getattr(estimator, "X_fit_", None)
     rows = points is None or hasattr(points, "toarray") or isinstance(points, np.ndarray)
     several = getattr(estimator, "n_features_in_", 1) != 1
-    if several or not rows or isinstance(_domain(estimator), GramRows):
+    if several or not rows or not _domain(estimator).holds_points:
         raise InvalidInput(
             f"PosteriorDisplay: this {name} was not fitted on one column, so that there is no line "
             "to draw along; predict(X, return_std=True) has the numbers."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Domain, GramRows, Packed, concatenate, is_torch, to_host
+from mercer.domains import Domain, Packed, concatenate, is_torch, like, namespace, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.sparsify import project
@@ -148,7 +148,7 @@ class Function:
         """
         domain = self.kernel.domain
         X = domain.check(X)
-        if isinstance(X, tuple) or len(X.shape) != 2 or isinstance(domain, GramRows):
+        if isinstance(X, tuple) or len(X.shape) != 2 or not domain.holds_points:
             raise InvalidInput(
                 f"{self!r}: a gradient needs points that are vectors, not {domain.name}."
             )
@@ -158,11 +158,7 @@ class Function:
         if self.coef.ndim == 1:
             return self.kernel.gradient(X, self.points, self.coef)
         columns = [self.kernel.gradient(X, self.points, c) for c in self.coef.T]
-        if is_torch(columns[0]):
-            import torch
-
-            return torch.stack(columns, -1)
-        return np.stack(columns, -1)
+        return namespace(columns[0]).stack(columns, -1)
 
     # -- geometry -----------------------------------------------------------------------------
     def inner(self, other: Function) -> Any:
@@ -242,7 +238,7 @@ class Function:
         twins = np.flatnonzero(first != np.arange(len(first)))
         if not len(twins):
             return index, coef
-        if not isinstance(self.kernel.domain, GramRows):
+        if self.kernel.domain.holds_points:
             i, j = first[twins[0]], twins[0]
             K = to_host(self.kernel(self._take(index[[i, j]])))
             if abs(K[0, 1] - K[0, 0]) > 1e-6 * abs(K[0, 0]):  # White: k(x, x) is for x itself
@@ -256,7 +252,7 @@ class Function:
         return self.kernel.domain.take(self.points, index)
 
     def _check_geometry(self, what: str) -> None:
-        if isinstance(self.kernel.domain, GramRows):
+        if not self.kernel.domain.holds_points:
             raise InvalidInput(
                 f"Function.{what}: a precomputed kernel remembers training points by position "
                 "only, and their Gram matrix K is not kept. ‖f‖² is coef @ K @ coef."
@@ -295,11 +291,7 @@ class Function:
         points = concatenate(self.kernel.domain, self.points, other.points)
         kernel = self.kernel if self.kernel == other.kernel else _opened(self.kernel)
         a, b = _alike(self.coef, other.coef)
-        if is_torch(a):
-            import torch
-
-            return Function(kernel, points, torch.cat([a, b]), offset)
-        return Function(kernel, points, np.concatenate([a, b]), offset)
+        return Function(kernel, points, namespace(a).concatenate([a, b]), offset)
 
     __radd__ = __add__
 
@@ -339,10 +331,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _like(A: Any, tensor: Any) -> Any:
-    import torch
-
-    dtype = tensor.dtype if tensor.is_floating_point() else torch.float64
-    return torch.as_tensor(A, dtype=dtype, device=tensor.device)
+    return like(A, tensor if tensor.is_floating_point() else tensor.double())
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:

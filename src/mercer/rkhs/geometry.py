@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, is_torch
+from mercer.domains import GramRows, is_torch, like
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.function import Function
@@ -98,7 +98,7 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
     kernel = k if isinstance(k, Kernel) else as_kernel(k)
     require_psd(kernel, "distance")
     own = Y is None or Y is X
-    if isinstance(kernel.domain, GramRows) and not own:
+    if not kernel.domain.holds_points and not own:
         raise InvalidInput(
             "distance: rows of kernel values do not tell k(x, x) of new points; pass one square "
             "matrix of all points, distance(Precomputed(), K)."
@@ -150,7 +150,7 @@ def distance_to_set(k: Any, X: Any, S: Any, weights: Any = None) -> Any:
     array([2.])
     """
     mean = mean_embedding(k, S, weights)
-    if isinstance(mean.kernel.domain, GramRows):
+    if not mean.kernel.domain.holds_points:
         raise InvalidInput(
             "distance_to_set: rows of kernel values do not tell k(x, x) of new points; "
             "pass the kernel and the points."
@@ -200,11 +200,8 @@ def center(K: Any, rows: Any = None, weights: Any = None) -> Any:
             "of new points go into rows: center(K, rows=K_new)."
         )
     w = check_weights(weights, n, "center")
-    if is_torch(K):
-        import torch
-
-        w = torch.as_tensor(w, dtype=torch.float64, device=K.device)
     wide = _wide(K)
+    w = like(w, wide) if is_torch(K) else w
     by_column, by_row = w @ wide, wide @ w
     mean = by_row @ w
     if rows is None:

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.estimator import check_targets, check_weights
 from mercer.kernels import Linear
@@ -171,8 +170,8 @@ def information_criteria(
     check_is_fitted(model)
     owner = "information_criteria"
     if n_parameters is None:
-        precomputed = isinstance(getattr(model, "kernel_", Linear()).domain, GramRows)
-        d = degrees_of_freedom(model, X if precomputed else None)
+        points = getattr(model, "kernel_", Linear()).domain.holds_points
+        d = degrees_of_freedom(model, None if points else X)
     else:
         check_number(n_parameters, "n_parameters", owner, 0.0, closed=True)
         d = float(n_parameters)

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.multiclass import type_of_target
 
+from mercer import state
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel, check_targets, check_weights, r_squared
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product, Sum
 from mercer.memory import require_memory, row_blocks
@@ -62,15 +63,19 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
         The middle of each column and half of its range; None where the kernel does not allow it.
     """
 
-    _learned = (
-        "kernel_",
-        "rank_",
-        "weights_",
-        "shift_",
-        "scale_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = state.worded(
+        {
+            "kernel_": state.Anything(),
+            "rank_": state.Anything(),
+            "weights_": state.Floats(...),
+            "shift_": state.Maybe(state.Array("d")),
+            "scale_": state.Maybe(state.Array("d")),
+            **state.INPUTS,
+        },
+        state.MISFIT,
+        lacks=state.MISFIT,
     )
+    _rules = ((state.MISFIT, lambda model: (model.shift_ is None) == (model.scale_ is None)),)
 
     rank_: int
     weights_: np.ndarray
@@ -153,20 +158,6 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
                 "with sklearn.preprocessing.StandardScaler."
             )
         return Phi
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = {name for name in self._learned if name in vars(self)}
-        if held and (
-            not held >= {"kernel_", "rank_", "weights_", "shift_", "scale_"}
-            or _shape(self.shift_) != _shape(self.scale_)
-            or not np.isfinite(self.weights_).all()
-        ):
-            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
-
-
-def _shape(array: np.ndarray | None) -> tuple[int, ...] | None:
-    return None if array is None else np.shape(array)
 
 
 def has_constant(kernel: Kernel) -> bool:

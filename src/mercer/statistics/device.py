@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import gram
+from mercer.domains import namespace
 from mercer.kernels import Kernel
-from mercer.operators import device_forms, gathered_sums
+from mercer.operators import Place, device_forms, gathered_sums, sources_of
 from mercer.statistics.dependence import ROUNDING, Contrast
-from mercer.statistics.kernels import sources_of
 from mercer.statistics.permutation import Relabel, Shuffle, Signs
-from mercer.statistics.place import Place
 from mercer.statistics.samples import Pair
 from mercer.statistics.two_sample import Forms
 
@@ -38,28 +36,20 @@ class DeviceDraws:
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
         """Return `size` draws, one a row, as a tensor."""
-        import torch
+        parts = [
+            self._chunk(min(CHUNK, size - start), int(rng.integers(2**63)))
+            for start in range(0, size, CHUNK)
+        ]
+        return namespace(parts[0]).concatenate(parts)
 
-        generator = torch.Generator(device=self.place.device)
-        parts = []
-        for start in range(0, size, CHUNK):
-            generator.manual_seed(int(rng.integers(2**63)))
-            parts.append(self._chunk(min(CHUNK, size - start), generator))
-        return torch.cat(parts)
-
-    def _chunk(self, size: int, generator: Any) -> Any:
-        import torch
-
-        design, device = self.design, self.place.device
+    def _chunk(self, size: int, seed: int) -> Any:
+        design, place = self.design, self.place
         if isinstance(design, Signs):
-            signs = torch.empty((size, design.n), dtype=torch.int8, device=device)
-            return signs.random_(0, 2, generator=generator).mul_(2).sub_(1)
-        n = design.n if isinstance(design, Shuffle) else len(design.labels)
-        keys = torch.empty((size, n), dtype=torch.int64, device=device)
-        order = keys.random_(generator=generator).argsort(dim=1)
+            return place.signs(size, design.n, seed)
         if isinstance(design, Shuffle):
-            return order
-        return self.place.tensor(np.asarray(design.labels))[order]
+            return place.orders(size, design.n, seed)
+        order = place.orders(size, len(design.labels), seed)
+        return place.tensor(np.asarray(design.labels))[order]
 
 
 def drawn_there(design: Any, place: Place | None, draws: int) -> Any:
@@ -93,16 +83,13 @@ def vectors_there(member: Any, weights: np.ndarray, counts: np.ndarray | None) -
     counts : ndarray of shape (N,) or None
         The weights, where they are numbers of copies.
     """
-    import torch
-
     if counts is not None and member.shape[1] != len(counts):
         of = np.repeat(np.arange(len(counts)), counts)
-        out = torch.zeros((len(member), len(counts)), dtype=torch.int32, device=member.device)
-        at = torch.as_tensor(of, device=member.device)
-        return out.index_add_(1, at, member.to(out.dtype))
+        out = member.new_zeros((len(member), len(counts))).int()
+        return out.index_add_(1, namespace(out).as_tensor(of, device=out.device), member.int())
     if (weights == 1).all():
         return member
-    return member * torch.as_tensor(weights, device=member.device)
+    return member * namespace(member).as_tensor(weights, device=member.device)
 
 
 # ---- Quadratic forms vᵀKv of the pooled points on a device, where K is made and forgotten ----
@@ -202,11 +189,8 @@ def _gram(
     kernel: Kernel, X: Any, w: np.ndarray, unbiased: bool, place: Place
 ) -> tuple[Any, Contrast]:
     """Return K as a tensor of our own, and the parts of A."""
-    import torch
-
-    K = gram(kernel._bind(place.points(X)))
-    weights = place.wide(w)
-    sums = torch.cat([(part * weights).sum(1) for part in K.split(4096)])
+    K, weights = place.gram(kernel, X), place.wide(w)
+    sums = namespace(K).concatenate([(part * weights).sum(1) for part in K.split(4096)])
     diagonal = K.diagonal().double()
     return K, Contrast.of(sums.cpu().numpy(), diagonal.cpu().numpy(), w, unbiased)
 

@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
-from mercer.operators import Dense, Gram
+from mercer.operators import gram_of
 from mercer.solvers import rpcholesky
 
 __all__ = [
-    "Factor", "error_bound", "exact_factor", "factor_of", "gram_operator", "pivoted_factor",
+    "Factor", "error_bound", "exact_factor", "factor_of", "pivoted_factor",
     "rank_words",
 ]  # fmt: skip
 
@@ -69,14 +68,14 @@ def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Fact
     """
     if most < 1:
         return None
-    D = None if isinstance(kernel.domain, GramRows) else kernel._n_features(X)
+    D = kernel._n_features(X)
     if D is not None and D <= most:
         F = kernel._features(X)
         F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
         return Factor(F, 0.0) if np.isfinite(F).all() else None
     if not search:
         return None
-    K = gram_operator(kernel, X)
+    K = gram_of(kernel, X)
     try:
         low = rpcholesky(K, most + 1, 0, tol=0.01 * ENOUGH)
     except (NotPositiveDefinite, MemoryBudgetExceeded):  # there are ways without factors
@@ -107,15 +106,8 @@ def pivoted_factor(
         f"{owner}: {rank} features of {n} points",
         "Use a smaller rank",
     )
-    low = rpcholesky(gram_operator(kernel, X), int(rank), int(rng.integers(2**31)))
+    low = rpcholesky(gram_of(kernel, X), int(rank), int(rng.integers(2**31)))
     return factor_of(low, kernel.diag(X))
-
-
-def gram_operator(kernel: Kernel, X: Any) -> Any:
-    """Return K with rows computed when asked for; a given matrix as it is."""
-    if isinstance(kernel.domain, GramRows):
-        return Dense(X, symmetric=True)
-    return Gram(kernel, X, keep=False)
 
 
 def factor_of(low: Any, diagonal: Any) -> Factor:

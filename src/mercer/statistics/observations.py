@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
@@ -131,7 +130,7 @@ def in_range(kernel: Kernel, X: Any, owner: str) -> tuple[Kernel, Any, int]:
     if largest == 0.0 or abs(e) <= DIGITS:
         return kernel, X, 0
     e = max(-FURTHEST, min(FURTHEST, e))
-    if isinstance(kernel.domain, GramRows):
+    if not kernel.domain.holds_points:
         return kernel, np.ldexp(np.asarray(X, dtype=float), -e), e
     return 2.0**-e * kernel, X, e
 
@@ -193,11 +192,11 @@ def taken(pair: Pair, index: np.ndarray, owner: str) -> Pair:
 
 def points_at(kernel: Kernel, X: Any, index: np.ndarray, owner: str) -> Any:
     """Return the points at some positions, of a precomputed kernel their Gram matrix."""
-    if not isinstance(kernel.domain, GramRows):
+    if kernel.domain.holds_points:
         return kernel.domain.take(X, index)
     require_memory(
         8 * len(index) ** 2,
         f"{owner}: the Gram matrix of {len(index)} rows",
         "Give weights that are not whole numbers, such as shares of 1",
     )
-    return X[np.ix_(index, index)]
+    return kernel.domain.subset(X, index)

@@ -10,9 +10,9 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.memory import named_when_full
+from mercer.operators import with_first
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_finite
-from mercer.statistics.place import with_first
 from mercer.threads import Ticker
 
 FIRST = 64  # draws of the first batch where drawing may end early; each further one is double

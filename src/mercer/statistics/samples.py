@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, Numbers, Table, Vectors, concatenate, is_torch, odd_point
+from mercer.domains import (
+    Domain,
+    Numbers,
+    Table,
+    Vectors,
+    concatenate,
+    is_torch,
+    namespace,
+    odd_point,
+)
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
 from mercer.estimator import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel, require_psd
-from mercer.statistics.place import Place, place_of
+from mercer.operators import Place, place_of
 
 __all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]
 
@@ -58,8 +67,7 @@ def named_kernel(kernel: Any, owner: str) -> Kernel:
 
 def _on_host(X: Any, name: str, owner: str) -> np.ndarray:
     """Return a tensor as an array, in a precision that NumPy has."""
-    import torch
-
+    torch = namespace(X)
     if X.layout != torch.strided or X.is_meta:
         what = "is on the device 'meta'" if X.is_meta else f"has the layout {X.layout}"
         raise InvalidInput(f"{owner}: the tensor {name} {what}; give numbers, {name}.to_dense().")
@@ -143,8 +151,7 @@ def pool(
             given = check_weights(weight, size, f"{owner} (weights of {name})")
             parts.append(np.ones(size) if given is None else given)
         w = np.concatenate(parts)
-    if isinstance(k.domain, GramRows):
-        Z = _square(Z, sizes, owner, names)
+    Z = _square(k.domain, Z, sizes, owner, names)
     return k.fit_params(Z, w) if fit else k, Z, sizes, w
 
 
@@ -170,10 +177,8 @@ def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any, own
             f"{owner}: X has {n} rows and Y has {m}; row i of both must belong together."
         )
     w = check_weights(sample_weight, n, owner)
-    if isinstance(kx.domain, GramRows):
-        A = _square(A, [n], owner, ["X"])
-    if isinstance(ky.domain, GramRows):
-        B = _square(B, [n], owner, ["Y"])
+    A = _square(kx.domain, A, [n], owner, ["X"])
+    B = _square(ky.domain, B, [n], owner, ["Y"])
     place = place_of(X, Y, owner=owner)
     return Pair(kx.fit_params(A, w), A, ky.fit_params(B, w), B, n, w, place)
 
@@ -240,8 +245,10 @@ def _same_columns(samples: list[Any], names: list[str], owner: str) -> list[Any]
     return out
 
 
-def _square(Z: Any, sizes: list[int], owner: str, names: list[str]) -> Any:
-    """Return the Gram matrix of all points, or say what its rows are expected to be."""
+def _square(domain: Domain, Z: Any, sizes: list[int], owner: str, names: list[str]) -> Any:
+    """Return points, or the Gram matrix of all; or say what its rows are expected to be."""
+    if domain.holds_points:
+        return Z
     total = sum(sizes)
     if np.ndim(Z) != 2 or np.shape(Z)[1] != total:
         what = " and ".join(names)
@@ -252,6 +259,6 @@ def _square(Z: Any, sizes: list[int], owner: str, names: list[str]) -> Any:
         )
     try:
         what = names[0] if len(sizes) == 1 else "the Gram matrix of all points"
-        return GramRows().check_square(Z, what)
+        return domain.check_training(Z, what)
     except InvalidInput as error:
         raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None

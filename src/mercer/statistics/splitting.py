@@ -11,12 +11,12 @@ from mercer.errors import InvalidInput
 from mercer.estimator import check_weights
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
-from mercer.operators import joint_rows, many_forms
+from mercer.operators import gram_of, joint_rows, many_forms, sources_of
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_null
 from mercer.statistics.dependence import Contrast, check_options, pair_test, paired_collections
 from mercer.statistics.factors import pivoted_factor
-from mercer.statistics.kernels import FAMILIES, listed, sources_of
+from mercer.statistics.kernels import FAMILIES, listed
 from mercer.statistics.observations import Observations, labels_at, observations, taken
 from mercer.statistics.permutation import row_labels
 from mercer.statistics.samples import as_counts, as_rng, one_sample
@@ -422,7 +422,7 @@ def _criteria(xs: list[Observations], second: list[Observations]) -> np.ndarray:
             sums = np.asarray(kernel.matmul(points, None, w), dtype=float)
             diagonals.append(np.asarray(kernel.diag(points), dtype=float))
             parts.append(Contrast.of(sums, diagonals[-1], w, unbiased))
-            bounds.append(kernel._bind(points))
+            bounds.append(gram_of(kernel, points).bound)
     pairs = [(i, len(xs) + j) for i in range(len(xs)) for j in range(len(ys))]
 
     def step(tiles: list[np.ndarray], rows: slice, cols: slice) -> np.ndarray:

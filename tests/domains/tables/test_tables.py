@@ -8,7 +8,7 @@ import pytest
 import mercer
 from mercer.domains import Table, Tables
 from mercer.domains.tables.columns import select
-from mercer.domains.tables.table import check_same_columns, has_width, is_frame
+from mercer.domains.tables.table import check_same_columns, is_frame
 from mercer.errors import InvalidInput
 
 COLUMNS = {"age": [31, 47, 52], "site": ["a", "b", "a"], "dose": [0.5, 1.5, 2.5]}
@@ -366,10 +366,10 @@ def test_a_kept_table_converts_a_column_once():
 
 
 def test_what_a_model_may_keep():
-    table = Table(COLUMNS)
-    assert has_width(table, 3) and has_width(table, 5) and not has_width(table, 2)
-    assert has_width(np.ones((2, 3)), 3) and not has_width(np.ones((2, 3)), 5)
-    assert has_width(["a"], 7)
+    table, may_keep = Table(COLUMNS), Tables().may_keep
+    assert may_keep(table, 3) and may_keep(table, 5) and not may_keep(table, 2)
+    assert may_keep(np.ones((2, 3)), 3) and not may_keep(np.ones((2, 3)), 5)
+    assert may_keep(["a"], 7)
 
 
 # ------------------------------------------------------------- names that are whole numbers

@@ -125,6 +125,6 @@ def test_matrices_without_room_are_refused_by_name(points, monkeypatch, model):
 
 
 def test_draws_without_room_are_refused_by_name(points, monkeypatch):
-    monkeypatch.setattr("mercer.statistics.place.Place.vectors", full)
+    monkeypatch.setattr("mercer.operators.device.Place.vectors", full)
     with pytest.raises(MemoryBudgetExceeded, match=r"mmd_test: .*a rank"):
         mmd_test(*map(torch.tensor, points), rng=0, n_permutations=9)

@@ -1,3 +1,4 @@
+from mercer.domains.base import is_dask as is_dask
 from mercer.domains.blocks.block import (
     Block as Block,
     checksum as checksum,
@@ -7,7 +8,6 @@ from mercer.domains.blocks.block import (
 from mercer.domains.blocks.dask import (
     DaskPart as DaskPart,
     DaskSource as DaskSource,
-    is_dask as is_dask,
     partitions as partitions,
 )
 from mercer.domains.blocks.parquet import (

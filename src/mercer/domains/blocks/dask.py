@@ -8,15 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.base import is_dask
 from mercer.domains.blocks.block import BlockPlace, as_points
-from mercer.domains.blocks.parts import BlockPart, PartSource, join_points, joined_rows, take_points
+from mercer.domains.blocks.parts import BlockPart, PartSource, joined_rows, take_points
 from mercer.errors import InvalidInput
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a dask array, data frame or series, without importing dask."""
-    home = type(X).__module__.partition(".")[0]
-    return home in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +41,7 @@ class DaskPart:
 
     def beside(self, data: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         """Return what dask computed with what is in memory."""
-        X, y, w = data
-        return X, y if self.y is None else self.y, w if self.weight is None else self.weight
+        return _together(data, self.y, self.weight)
 
 
 class DaskSource(PartSource):
@@ -100,20 +94,11 @@ class DaskSource(PartSource):
         #: What the first block would say: columns, names, whether there are targets and weights.
         self.facts = (width, names, y is not None, sample_weight is not None)
 
-    def take(self, index: np.ndarray) -> Any:
-        """Return the points at ascending positions; only they leave where dask computes."""
-        return join_points(self._computed(_points_at, index)[1])
-
     def take_rows(self, index: np.ndarray) -> tuple[Any, Any, Any]:
-        """Return points, targets and weights at ascending positions, as `take` does."""
-        readers, rows = self._computed(_rows_at, index)
-        return joined_rows(reader.beside(data) for reader, data in zip(readers, rows, strict=True))
-
-    def _computed(self, f: Any, index: np.ndarray) -> tuple[list[DaskPart], Sequence[Any]]:
-        """Return readers of the rows at some positions, and what a function makes of these."""
+        """Return points, targets and weights at ascending positions; no others leave dask."""
         import dask
 
-        some = dask.delayed(f, pure=False)
+        some = dask.delayed(_rows_at, pure=False)
         readers, lazy = [], []
         for part in self.parts:
             here = index[slice(*np.searchsorted(index, [part.start, part.stop]))] - part.start
@@ -121,7 +106,8 @@ class DaskSource(PartSource):
                 reader: Any = part.reader
                 readers.append(reader.at(here))
                 lazy.append(some(reader.delayed, here))
-        return readers, dask.compute(*lazy)
+        rows = zip(readers, dask.compute(*lazy), strict=True)
+        return joined_rows(reader.beside(data) for reader, data in rows)
 
 
 def _is_frame(X: Any) -> bool:
@@ -273,10 +259,6 @@ def _lengths(data: tuple[Any, Any, Any]) -> tuple[int, ...]:
     return tuple(0 if A is None else len(A) for A in data)
 
 
-def _points_at(data: tuple[Any, Any, Any], index: np.ndarray) -> Any:
-    return take_points(as_points(data[0]), index)
-
-
 def _rows_at(data: tuple[Any, Any, Any], index: np.ndarray) -> tuple[Any, Any, Any]:
     y, w = (None if A is None else np.asarray(A)[index] for A in data[1:])
-    return _points_at(data, index), y, w
+    return take_points(as_points(data[0]), index), y, w

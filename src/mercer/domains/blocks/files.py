@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,11 +69,21 @@ def _ends(path: str, size: int) -> str:
 
 
 def release(memo: dict[str, Any]) -> None:
-    """Close the file that readers kept open from one block to the next."""
+    """Close the file of a memo, and forget what is in it."""
     file = memo.pop("file", None)
     memo.clear()
     if file is not None:
         file.close(force=True)
+
+
+@contextmanager
+def kept_open() -> Iterator[dict[str, Any]]:
+    """Give readers a memo for the file that they keep open from one block to the next."""
+    memo: dict[str, Any] = {}
+    try:
+        yield memo
+    finally:
+        release(memo)
 
 
 def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
@@ -98,18 +109,10 @@ def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
         raise InvalidInput(f"RowBlocks: there is no file or folder {name!r}.")
     if not os.path.isdir(name):
         return [name]
-    inside = sorted(os.listdir(name))
-    found = [
-        os.path.join(name, one)
-        for one in inside
-        if one.lower().endswith(endings) and not one.startswith((".", "_"))
-    ]
+    inside = [one for one in sorted(os.listdir(name)) if not one.startswith((".", "_"))]
+    found = [os.path.join(name, one) for one in inside if one.lower().endswith(endings)]
     found = [one for one in found if os.path.isfile(one)]
-    deeper = [
-        one
-        for one in inside
-        if os.path.isdir(os.path.join(name, one)) and not one.startswith((".", "_"))
-    ]
+    deeper = [one for one in inside if os.path.isdir(os.path.join(name, one))]
     if deeper:
         raise InvalidInput(
             f"RowBlocks: the folder {name!r} holds folders, such as {deeper[0]!r}, which are not "

@@ -13,6 +13,11 @@ from mercer.domains.blocks.parts import BlockPart
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
+HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
 
 def npy_parts(
     X_path: Any, y_path: Any, weight_path: Any, wanted_rows: int | None
@@ -64,14 +69,9 @@ class _Npy:
         try:
             with open(name, "rb") as file:
                 version = np.lib.format.read_magic(file)
-                if version not in ((1, 0), (2, 0)):
+                if version not in HEADERS:
                     raise ValueError("it holds records")
-                read = (
-                    np.lib.format.read_array_header_1_0
-                    if version == (1, 0)
-                    else np.lib.format.read_array_header_2_0
-                )
-                shape, fortran, dtype = read(file)
+                shape, fortran, dtype = HEADERS[version](file)
                 offset = file.tell()
         except (ValueError, OSError) as error:
             what = "an .npz archive, give the .npy files in it" if _zipped(name) else str(error)

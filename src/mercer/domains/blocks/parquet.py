@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.domains.blocks.block import BlockPlace, block_rows, column_names
-from mercer.domains.blocks.files import FileMark, list_files, release
+from mercer.domains.blocks.files import FileMark, kept_open, list_files, release
+from mercer.domains.blocks.parts import BlockPart
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -92,11 +93,8 @@ class ParquetReader:
             What the reader before this one left open; used where this one goes on from there.
         """
         self.mark.require_same()
-        own: dict[str, Any] = {}
-        try:
+        with kept_open() as own:
             return self._split(self._read(own if memo is None else memo))
-        finally:
-            release(own)
 
     @property
     def marks(self) -> tuple[FileMark, ...]:
@@ -216,58 +214,46 @@ def _values(column: Any) -> np.ndarray:
     return np.array(column.to_pylist(), dtype=object)
 
 
-class ParquetRows:
-    """Parquet files of the same columns, looked at but not read."""
+def parquet_parts(
+    path: Any,
+    target: str | Sequence[str] | None,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    drop: Sequence[str],
+    wanted_rows: int | None,
+) -> tuple[list[BlockPart], int]:
+    """Return readers of the blocks of Parquet files of the same columns, and how many files.
 
-    def __init__(
-        self,
-        path: Any,
-        target: str | Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
-        weight: str | None = None,
-        drop: Sequence[str] = (),
-    ):
-        self.names = list_files(path, ENDINGS, "Parquet")
-        self.files: list[tuple[FileMark, list[int]]] = []  # with the rows of each group
-        self.wanted: _Wanted | None = None
-        first: tuple[str, ...] = ()
-        for name in self.names:
-            mark = FileMark.of(name)
-            with _opened(name) as file:
-                schema = file.schema_arrow
-                if self.wanted is None:
-                    first = tuple(schema.names)
-                    self.wanted = _wanted(first, name, target, columns, weight, drop)
-                elif columns is None and set(schema.names) != set(first):
-                    raise _other_names(name, set(schema.names), self.names[0], set(first))
-                _check_schema(schema, name, self.wanted)
-                meta = file.metadata
-                groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-            self.files.append((mark, groups))
-
-    def readers(self, wanted_rows: int | None) -> list[tuple[int, BlockPlace, ParquetReader]]:
-        """Return rows, place and reader of every block.
-
-        Small row groups are read together and large ones are cut.
-
-        Parameters
-        ----------
-        wanted_rows : int, optional
-            Rows of a block; from the memory budget by default.
-        """
-        wanted: Any = self.wanted
-        step = block_rows(wanted_rows, 8 * len(wanted.names), get_config().memory)
-        out = []
-        for mark, groups in self.files:
-            first = 0
-            for some, rows in _gathered(groups, step):
-                for start in range(0, rows, step):
-                    stop = min(start + step, rows)
-                    reader = ParquetReader(mark, some, start, stop, step, wanted, first + start)
-                    place = BlockPlace(repr(mark.name), first + start, wanted.columns)
-                    out.append((stop - start, place, reader))
-                first += rows
-        return out
+    The files are looked at but not read. Small row groups are read together and large ones are cut.
+    """
+    names = list_files(path, ENDINGS, "Parquet")
+    files: list[tuple[FileMark, list[int]]] = []  # with the rows of each group
+    wanted: Any = None
+    first: tuple[str, ...] = ()
+    for name in names:
+        mark = FileMark.of(name)
+        with _opened(name) as file:
+            schema, meta = file.schema_arrow, file.metadata
+            if wanted is None:
+                first = tuple(schema.names)
+                wanted = _wanted(first, name, target, columns, weight, drop)
+            elif columns is None and set(schema.names) != set(first):
+                raise _other_names(name, set(schema.names), names[0], set(first))
+            _check_schema(schema, name, wanted)
+            files.append((mark, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]))
+    step = block_rows(wanted_rows, 8 * len(wanted.names), get_config().memory)
+    parts, before = [], 0
+    for mark, groups in files:
+        rows = 0  # of this file so far
+        for some, size in _gathered(groups, step):
+            for start in range(0, size, step):
+                stop, at = min(start + step, size), rows + start
+                reader = ParquetReader(mark, some, start, stop, step, wanted, at)
+                place = BlockPlace(repr(mark.name), at, wanted.columns)
+                parts.append(BlockPart(reader, before + at, stop - start, place))
+            rows += size
+        before += rows
+    return parts, len(files)
 
 
 def _gathered(groups: list[int], step: int) -> Iterator[tuple[tuple[int, ...], int]]:
@@ -305,16 +291,12 @@ def _wanted(
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise InvalidInput(f"RowBlocks: {file!r} has two columns called {twice!r}; rename one.")
-    for role, some in (
-        ("target", targets),
-        ("column", chosen),
-        ("weight", special[len(targets) :]),
-        ("drop", tuple(drop)),
-    ):
-        for name in some:
-            if name not in names:
-                known = column_names(names, name)
-                raise InvalidInput(f"RowBlocks: {role} {name!r} is not in {file!r}; {known}.")
+    roles = {"target": targets, "column": chosen, "weight": special[len(targets) :], "drop": drop}
+    absent = [(role, n) for role, some in roles.items() for n in some if n not in names]
+    if absent:
+        role, name = absent[0]
+        known = column_names(names, name)
+        raise InvalidInput(f"RowBlocks: {role} {name!r} is not in {file!r}; {known}.")
     both = [n for n in (*chosen, *drop) if n in special] or [n for n in targets if n == weight]
     if both:
         raise InvalidInput(
@@ -378,12 +360,10 @@ SHARE = 4  # a batch takes at most this part of the budget
 
 def parquet_libraries() -> tuple[Any, Any]:
     """Return pyarrow, or else polars, which reads and writes whole files only."""
-    try:
+    with suppress(ImportError):
         import pyarrow
 
         return pyarrow, None
-    except ImportError:
-        pass
     try:
         import polars
 
@@ -519,11 +499,8 @@ def _texts(file: Any) -> list[str]:
     """Return the columns of text."""
     from pyarrow import types
 
-    return [
-        f.name
-        for f in file.schema_arrow
-        if types.is_string(f.type) or types.is_large_string(f.type)
-    ]
+    kinds = {f.name: f.type for f in file.schema_arrow}
+    return [n for n, kind in kinds.items() if types.is_string(kind) or types.is_large_string(kind)]
 
 
 def _needed(file: Any, drop: Collection[str]) -> int:

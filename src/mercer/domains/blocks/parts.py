@@ -21,9 +21,9 @@ from mercer.domains.blocks.block import (
     judged,
     no_weight,
 )
-from mercer.domains.blocks.files import FileMark, release
+from mercer.domains.blocks.files import FileMark, kept_open
 from mercer.domains.tables import Table
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, namespace
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -176,13 +176,6 @@ class BlockPart:
             )
         return block if self.view is None else self.view(block)
 
-    def take(self, index: np.ndarray, memo: dict[str, Any] | None = None) -> Any:
-        """Return some of the points, by their positions in this block."""
-        own = getattr(self.reader, "take", None)
-        if own is not None:
-            return own(index)
-        return take_points(self(memo).X, index)
-
 
 def make_block(start: int, values: Sequence[Any], place: BlockPlace) -> Block:
     """Return a block of points, targets and weights, the latter two checked."""
@@ -198,11 +191,7 @@ def take_points(X: Any, index: np.ndarray) -> Any:
     """Return some points of any collection."""
     if isinstance(X, list | tuple):
         return [X[i] for i in index]
-    if is_torch(X):
-        import torch
-
-        return X[torch.as_tensor(index, device=X.device)]
-    return X[index]
+    return X[namespace(X).as_tensor(index, device=X.device) if is_torch(X) else index]
 
 
 def join_points(pieces: Sequence[Any]) -> Any:
@@ -218,9 +207,7 @@ def join_points(pieces: Sequence[Any]) -> Any:
     if sp.issparse(first):
         return sp.vstack(pieces, format="csr")
     if is_torch(first):
-        import torch
-
-        return torch.cat(list(pieces))
+        return namespace(first).concatenate(list(pieces))
     if isinstance(first, list):
         return [x for piece in pieces for x in piece]
     return np.concatenate([np.asarray(piece) for piece in pieces])
@@ -275,15 +262,6 @@ class RowSource(ABC):
                 "anew, and leave the data alone while they are used."
             )
 
-    def take(self, index: np.ndarray) -> Any:
-        """Return the points at ascending positions."""
-        found = []
-        for block in self.blocks():
-            a, b = np.searchsorted(index, [block.start, block.start + len(block)])
-            if a < b:
-                found.append(take_points(block.X, index[a:b] - block.start))
-        return join_points(found)
-
     def take_rows(self, index: np.ndarray) -> tuple[Any, Any, Any]:
         """Return points, targets and weights at ascending positions."""
         return joined_rows(_some_rows(block, index) for block in self.blocks())
@@ -304,34 +282,15 @@ class PartSource(RowSource):
 
     def read(self, first: int) -> Iterator[Block]:
         """Yield the blocks in order; files stay open from one to the next."""
-        memo: dict[str, Any] = {}
-        try:
+        with kept_open() as memo:
             for part in self.parts[first:]:
                 yield part(memo)
-        finally:
-            release(memo)
-
-    def take(self, index: np.ndarray) -> Any:
-        """Return the points at ascending positions; parts without any are not read."""
-        memo: dict[str, Any] = {}
-        found = []
-        try:
-            for part in self.parts:
-                a, b = np.searchsorted(index, [part.start, part.start + part.rows])
-                if a < b:
-                    found.append(part.take(index[a:b] - part.start, memo))
-        finally:
-            release(memo)
-        return join_points(found)
 
     def take_rows(self, index: np.ndarray) -> tuple[Any, Any, Any]:
         """Return points, targets and weights at ascending positions; other parts are not read."""
-        memo: dict[str, Any] = {}
         chosen = [p for p in self.parts if np.diff(np.searchsorted(index, [p.start, p.stop]))]
-        try:
+        with kept_open() as memo:
             return joined_rows(_some_rows(part(memo), index) for part in chosen)
-        finally:
-            release(memo)
 
     def marks(self) -> list[FileMark]:
         """Return the files that the rows are read from."""

@@ -6,7 +6,6 @@ from mercer.domains.tables.columns import (
 from mercer.domains.tables.table import (
     Table as Table,
     check_same_columns as check_same_columns,
-    has_width as has_width,
     holds_dates as holds_dates,
     is_frame as is_frame,
     only_numbers as only_numbers,

@@ -198,10 +198,10 @@ def is_arrow(X: Any) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or pyarrow table, without importing any of them."""
-    root = type(X).__module__.partition(".")[0]
-    return (root in ("pandas", "polars") and type(X).__name__ == "DataFrame") or (
-        root == "pyarrow" and type(X).__name__ in ("Table", "RecordBatch")
-    )
+    root, kind = library_of(X), type(X).__name__
+    if root == "pyarrow":
+        return kind in ("Table", "RecordBatch")
+    return root in ("pandas", "polars") and kind == "DataFrame"
 
 
 class Table:
@@ -483,17 +483,6 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self._length} rows: {', '.join(self.names)})"
-
-
-def has_width(points: Any, count: int) -> bool:
-    """Whether rows may be what a model keeps of data of so many columns.
-
-    Of a table it keeps the columns that its kernel looks at, all of them or fewer.
-    """
-    shape: tuple[int, ...] = getattr(points, "shape", ())
-    if len(shape) != 2:
-        return True
-    return shape[1] == count or (isinstance(points, Table) and points.named and shape[1] < count)
 
 
 def check_same_columns(X: Any, Y: Any) -> None:

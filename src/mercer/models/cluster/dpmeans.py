@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.domains import GramRows, moderate, shifted
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
 from mercer.kernels import Kernel, Linear
 from mercer.memory import row_blocks
@@ -37,6 +38,18 @@ def _tells_lengths(model: DPMeans) -> bool:
             "points, so neither their distances; give the kernel and the points."
         )
     return True
+
+
+def _has_centres(model: Any) -> bool:
+    """Whether every cluster has a centre: a row, or shares of its points."""
+    if model.cluster_centers_ is not None:
+        return True
+    shares, squares = model.center_shares_, model.center_squares_
+    return (
+        shares is not None
+        and squares is not None
+        and bool((np.bincount(model.labels_, shares, model.n_clusters_) > 0).all())
+    )
 
 
 class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, KernelEstimator):
@@ -118,16 +131,20 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
     array([1, 1, 0, 0])
     """
 
-    _learned = (
-        "kernel_",
-        "X_fit_",
-        "cluster_centers_",
-        "center_shares_",
-        "center_squares_",
-        "n_features_in_",
-        "feature_names_in_",
-        *STATE,
+    _state = (
+        {
+            "kernel_": state.Anything(),
+            "X_fit_": state.Spare(),
+            "n_clusters_": state.SizeOf("k"),
+            "cluster_centers_": state.Maybe(state.Floats("k", "d")),
+            "labels_": state.Whole("n", kind="i", least=0, below="k"),
+            "center_shares_": state.Spare(state.Floats("n")),
+            "center_squares_": state.Spare(state.Floats("k")),
+        }
+        | state.others("penalty_", "inertia_", "objective_", "n_iter_", "solution_", needed=True)
+        | state.INPUTS
     )
+    _rules = ((state.MISFIT, _has_centres),)
 
     labels_: np.ndarray
     n_clusters_: int
@@ -340,36 +357,6 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         if self.kernel is None:
             tags.input_tags.pairwise, tags.input_tags.sparse = False, True
         return tags
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = vars(self)
-        if not any(name in held for name in self._learned):
-            return
-        missing = [name for name in ("kernel_", "cluster_centers_", *STATE) if name not in held]
-        if missing:
-            raise ModelFileError(f"a DPMeans without {', '.join(missing)}")
-        labels, count, centres = self.labels_, self.n_clusters_, self.cluster_centers_
-        shares: Any = held.get("center_shares_")
-        squares: Any = held.get("center_squares_")
-        legal = (
-            isinstance(labels, np.ndarray)
-            and labels.ndim == 1
-            and labels.dtype.kind == "i"
-            and isinstance(count, int)
-            and len(labels) > 0
-            and bool(((labels >= 0) & (labels < count)).all())
-        )
-        if centres is not None:
-            legal = legal and np.ndim(centres) == 2 and len(centres) == count
-            legal = legal and bool(np.isfinite(centres).all())
-        else:
-            legal = legal and isinstance(shares, np.ndarray) and isinstance(squares, np.ndarray)
-            legal = legal and shares.shape == labels.shape and squares.shape == (count,)
-            legal = legal and bool(np.isfinite(shares).all() and np.isfinite(squares).all())
-            legal = legal and bool((np.bincount(labels, shares, count) > 0).all())
-        if not legal:
-            raise ModelFileError("the arrays of a DPMeans do not fit one another")
 
 
 # Behind the frames of set_output, which a class puts around these when it is made.

@@ -13,9 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.checks import positive, random_source, step_limit
 from mercer.domains import GramRows, Vectors, to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -192,33 +193,6 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
     def _n_features_out(self) -> int:
         return len(self.center_squares_)
 
-    # -- files --------------------------------------------------------------------------------
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        owner = type(self).__name__
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
-        optional = {"n_features_in_", "feature_names_in_"}
-        missing = [name for name in self._learned if name not in held and name not in optional]
-        if missing:
-            raise ModelFileError(f"a {owner} without {', '.join(missing)}")
-        coef, vectors, squares = self.center_coef_, self.center_features_, self.center_squares_
-        try:
-            k = len(squares)
-            legal = np.isfinite(squares).all() and (coef is None) != (vectors is None)
-            if coef is not None:
-                size = self.kernel_.domain.size(self.X_fit_)
-                legal = legal and coef.shape == (size, k) and np.isfinite(coef).all()
-            if vectors is not None:
-                legal = legal and len(vectors) == k and np.isfinite(vectors).all()
-            labels = held["labels_"]
-            legal = legal and labels.dtype.kind == "i" and 0 <= labels.min() <= labels.max() < k
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ModelFileError(f"the centres of a {owner} are damaged: {error}") from error
-        if not legal:
-            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
-
 
 # Only now: scikit-learn wraps `transform` for set_output when the class is made, and would make it
 # available again.
@@ -240,6 +214,12 @@ def distances(inner: np.ndarray, squares: np.ndarray, lengths: np.ndarray) -> np
 
 METHODS = ("auto", "exact", "nystrom", "minibatch")
 STARTS = ("k-means++", "random")
+
+
+def _has_centres(model: Any) -> bool:
+    """Whether centres are told in one of the two ways, and by points if by coefficients."""
+    coef, vectors = model.center_coef_, model.center_features_
+    return (coef is None) != (vectors is None) and (coef is None or model.X_fit_ is not None)
 
 
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers):
@@ -353,23 +333,20 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     array([0])
     """
 
-    _learned = (
-        "kernel_",
-        "X_fit_",
-        "center_coef_",
-        "center_features_",
-        "center_squares_",
-        "labels_",
-        "inertia_",
-        "inertia_path_",
-        "n_iter_",
-        "method_",
-        "plan_",
-        "approximation_error_",
-        "solution_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = (
+        {
+            "kernel_": state.Anything(),
+            "X_fit_": state.Maybe(state.Points("m")),
+            "center_squares_": state.Floats("k"),
+            "center_coef_": state.Maybe(state.Floats("m", "k")),
+            "center_features_": state.Maybe(state.Floats("k", ...)),
+            "labels_": state.Whole("n", kind="i", least=0, below="k"),
+        }
+        | state.others("inertia_", "inertia_path_", "n_iter_", "method_", "plan_", needed=True)
+        | state.others("approximation_error_", "solution_", needed=True)
+        | state.INPUTS
     )
+    _rules = ((state.MISFIT, _has_centres),)
 
     labels_: np.ndarray
     inertia_: float

@@ -11,9 +11,10 @@ from scipy.linalg import qr, svd
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer import state
 from mercer.checks import random_source
 from mercer.domains import GramRows
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator, Plan, check_weights
 from mercer.kernels import require_psd
 from mercer.models.cluster.affinity import (
@@ -123,6 +124,13 @@ LARGE = 0.1  # part of the trace that a factor may leave out without a word
 SMALL = 1e-8  # eigenvalue of the walk below which a coordinate has no extension to new points
 
 
+def _has_positions(model: Any) -> bool:
+    """Whether there are clusters, and all points of a matrix are known by their positions."""
+    matrix = isinstance(model.kernel_.domain, GramRows)
+    all_points = not matrix or np.shape(model.X_fit_) == model.labels_.shape
+    return all_points and len(model.embedding_centers_) > 0
+
+
 class SpectralClustering(ClusterMixin, KernelEstimator):
     r"""Clusters of the graph whose edges are kernel values, which must be ≥ 0.
 
@@ -228,23 +236,22 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     """
 
     _needs_psd = False
-    _learned = (
-        "kernel_",
-        "X_fit_",
-        "labels_",
-        "embedding_",
-        "eigenvalues_",
-        "extension_",
-        "embedding_centers_",
-        "sample_weight_",
-        "method_",
-        "plan_",
-        "approximation_error_",
-        "n_iter_",
-        "solution_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = (
+        {
+            "kernel_": state.Anything(),
+            "X_fit_": state.Anything(),
+            "embedding_centers_": state.Floats("k", "d"),
+            "labels_": state.Floats("n", kind="iuf", below="k"),
+            "embedding_": state.Floats("n", "d"),
+            "eigenvalues_": state.Floats("d"),
+            "extension_": state.Array("d"),
+            "solution_": state.Anything(),
+            "sample_weight_": state.Spare(state.Array("n", least=0)),
+        }
+        | state.others("method_", "plan_", "approximation_error_", "n_iter_")
+        | state.INPUTS
     )
+    _rules = ((state.MISFIT, _has_positions),)
 
     labels_: np.ndarray
     embedding_: np.ndarray
@@ -458,30 +465,3 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = tags.input_tags.pairwise
         return tags
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = vars(self)
-        if not any(name in held for name in self._learned):
-            return
-        needed = ("kernel_", "X_fit_", "labels_", "embedding_", "eigenvalues_", "extension_")
-        missing = [n for n in (*needed, "embedding_centers_", "solution_") if n not in held]
-        if missing:
-            raise ModelFileError(f"a SpectralClustering without {', '.join(missing)}")
-        arrays = (self.labels_, self.embedding_, self.eigenvalues_, self.embedding_centers_)
-        w = held.get("sample_weight_")
-        if not (
-            all(isinstance(a, np.ndarray) and np.isfinite(a).all() for a in arrays)
-            and self.labels_.ndim == 1
-            and self.embedding_.shape == (len(self.labels_), len(self.eigenvalues_))
-            and self.embedding_centers_.shape[1:] == self.eigenvalues_.shape
-            and np.shape(self.extension_) == self.eigenvalues_.shape
-            and len(self.embedding_centers_) > 0
-            and self.labels_.max(initial=-1) < len(self.embedding_centers_)
-            and (w is None or (np.shape(w) == self.labels_.shape and (np.asarray(w) >= 0).all()))
-            and (
-                not isinstance(self.kernel_.domain, GramRows)
-                or np.shape(self.X_fit_) == self.labels_.shape
-            )
-        ):
-            raise ModelFileError("the arrays of a SpectralClustering do not fit one another")

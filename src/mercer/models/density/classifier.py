@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput, ModelFileError
+from mercer import state
+from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights, follows_data
 from mercer.models.density.bandwidth import smoothing
-from mercer.models.density.kernel_density import KernelDensity, check_parts, check_rows, dense_rows
+from mercer.models.density.kernel_density import FINITE_ROWS, ROWS, KernelDensity, dense_rows
 from mercer.models.density.local import moderate_weights, rest_of
 from mercer.models.density.local_classes import (
     Classes,
@@ -25,6 +26,21 @@ __all__ = ["KDEClassifier"]
 
 SUM = 1e-8  # by which the sum of probabilities may differ from one
 LEAST = 1e-12  # part of the weight of all rows below which a class has none left
+
+
+NO_CLASSES = "the classes of a {} do not fit its rows"
+NO_PRIORS = "the priors of a {} are none"
+NO_DENSITIES = "a {} without a density for each class"
+
+
+def _has_densities(model: Any) -> bool:
+    """Whether every class has the density of its rows."""
+    d, densities = model.X_fit_.shape[1], model.class_densities_
+    counts = np.bincount(model.y_fit_[model.sample_weight_ > 0], minlength=len(densities))
+    return all(
+        isinstance(density, KernelDensity) and density.X_fit_.shape == (count, d)
+        for density, count in zip(densities, counts, strict=True)
+    )
 
 
 class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
@@ -102,18 +118,22 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
     array(['low'], dtype='<U4')
     """
 
-    _learned = (
-        "classes_",
-        "priors_",
-        "priors_given_",
-        "class_densities_",
-        "X_fit_",
-        "y_fit_",
-        "sample_weight_",
-        "loo_error_",
-        "loo_path_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = {
+        **ROWS,
+        "classes_": state.Labels("c", says=NO_CLASSES),
+        "y_fit_": state.Whole("n", least=-1, below="c", says=NO_CLASSES),
+        "priors_": state.Array("c", kind="biuf", least=0, says=NO_PRIORS),
+        "priors_given_": state.Such(bool, says=NO_PRIORS),
+        "class_densities_": state.Such(list, says=NO_DENSITIES),
+        **state.others("loo_error_", "loo_path_"),
+        **state.INPUTS,
+    }
+    _rules = (
+        FINITE_ROWS,
+        (NO_CLASSES, lambda model: model.sample_weight_ is not None),
+        (NO_PRIORS, lambda model: abs(model.priors_.sum() - 1) <= SUM),
+        (NO_DENSITIES, lambda model: len(model.class_densities_) == len(model.classes_)),
+        ("the densities of a {} do not fit its rows", _has_densities),
     )
 
     classes_: np.ndarray
@@ -310,39 +330,6 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
 
     def _log_densities(self, points: np.ndarray) -> np.ndarray:
         return np.stack([d.score_samples(points) for d in self.class_densities_], axis=1)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        parts = ("classes_", "priors_", "priors_given_", "class_densities_")
-        if not check_parts(self, (*parts, "X_fit_", "y_fit_", "sample_weight_")):
-            return
-        check_rows(self.X_fit_, self.sample_weight_, "KDEClassifier")
-        k, (n, d) = len(self.classes_), self.X_fit_.shape
-        codes, priors, densities = self.y_fit_, self.priors_, self.class_densities_
-        if not (
-            isinstance(codes, np.ndarray)
-            and codes.shape == (n,)
-            and codes.dtype.kind in "iu"
-            and (-1 <= codes).all()
-            and (codes < k).all()
-            and self.sample_weight_ is not None
-        ):
-            raise ModelFileError("the classes of a KDEClassifier do not fit its rows")
-        if not (
-            isinstance(priors, np.ndarray)
-            and priors.shape == (k,)
-            and (priors >= 0).all()
-            and abs(priors.sum() - 1) <= SUM
-            and isinstance(self.priors_given_, bool)
-        ):
-            raise ModelFileError("the priors of a KDEClassifier are none")
-        counts = np.bincount(codes[self.sample_weight_ > 0], minlength=k)
-        if not isinstance(densities, list) or len(densities) != k:
-            raise ModelFileError("a KDEClassifier without a density for each class")
-        for density, count in zip(densities, counts, strict=True):
-            fits = isinstance(density, KernelDensity) and "X_fit_" in vars(density)
-            if not fits or density.X_fit_.shape != (count, d):
-                raise ModelFileError("the densities of a KDEClassifier do not fit its rows")
 
 
 def _log(p: np.ndarray) -> np.ndarray:

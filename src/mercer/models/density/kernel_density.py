@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import TakesKernel, check_weights, follows_data, tell_plan
 from mercer.memory import require_memory
@@ -50,46 +51,33 @@ def positive_rows(X: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.n
     return X[w > 0], w[w > 0]
 
 
-# ------------------------------------------------------------------------------- read from a file
-def check_parts(model: Any, parts: tuple[str, ...]) -> bool:
-    """Return whether a model was fitted; refuse one that was fitted in part."""
-    held = [name for name in vars(model) if name in model._learned]
-    missing = [part for part in parts if part not in held]
-    if held and missing:
-        raise ModelFileError(f"a {type(model).__name__} without {', '.join(missing)}")
-    return bool(held)
+# ---- kernel density ----
 
 
-def check_rows(X: Any, weights: Any, owner: str) -> None:
-    """Refuse rows of a file that are no finite numbers, or weights that do not fit them."""
-    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and X.size):
-        raise ModelFileError(f"the points of a {owner} are damaged")
-    if not np.isfinite(X).all():
-        raise ModelFileError(f"the points of a {owner} are not finite")
-    check_kept_weights(weights, len(X), owner)
-
-
-def check_kept_weights(weights: Any, n: int, owner: str) -> None:
-    """Refuse weights of a file that are none."""
-    try:
-        if weights is not None and not isinstance(weights, np.ndarray):
-            raise InvalidInput("no array")
-        check_weights(weights, n, owner)
-    except InvalidInput as error:
-        raise ModelFileError(f"the weights of a {owner} do not fit its points") from error
-
-
-def check_bandwidth(bandwidth: Any, X: np.ndarray, owner: str) -> None:
-    """Refuse a bandwidth of a file that is no number, or does not fit the rows."""
+def _has_bandwidth(model: Any) -> bool:
+    owner, bandwidth = type(model).__name__, model.bandwidth_
     try:
         if isinstance(bandwidth, str):
             raise InvalidInput("a word")
-        as_bandwidth(bandwidth, X, None, owner)
+        as_bandwidth(bandwidth, model.X_fit_, None, owner)
     except InvalidInput as error:
         raise ModelFileError(f"the bandwidth of a {owner} is none: {error}") from error
+    return True
 
 
-# ---- kernel density ----
+NO_KERNEL = "the kernel of a {} is none"
+#: The weights of rows that are kept.
+WEIGHTS = state.Maybe(state.Weights("n", says="the weights of a {} do not fit its points"))
+#: The rows that a smoothing kernel is put on.
+ROWS: state.State = {
+    "X_fit_": state.Doubles("n", "d", finite=False, says="the points of a {} are damaged"),
+    "sample_weight_": WEIGHTS,
+}
+FINITE_ROWS: state.Rule = (
+    "the points of a {} are not finite",
+    lambda model: np.isfinite(model.X_fit_).all(),
+)
+BANDWIDTH: state.Rule = (state.MISFIT, _has_bandwidth)
 
 
 class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
@@ -161,15 +149,14 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     (3, 1)
     """
 
-    _learned = (
-        "smoothing_",
-        "X_fit_",
-        "sample_weight_",
-        "bandwidth_",
-        "solution_",
-        "n_features_in_",
-        "feature_names_in_",
-    )
+    _state = {
+        "smoothing_": state.Words(*SMOOTHINGS, says=NO_KERNEL),
+        **ROWS,
+        "bandwidth_": state.Anything(),
+        "solution_": state.Spare(),
+        **state.INPUTS,
+    }
+    _rules = (FINITE_ROWS, BANDWIDTH)
 
     smoothing_: str
     X_fit_: np.ndarray
@@ -364,15 +351,6 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         """
         kernel, bandwidth, used, w = self._fitted()
         return on_grid(axes, n_points, kernel, bandwidth, used, w, type(self).__name__)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        name = type(self).__name__
-        if check_parts(self, ("smoothing_", "X_fit_", "sample_weight_", "bandwidth_")):
-            if self.smoothing_ not in SMOOTHINGS:
-                raise ModelFileError(f"the kernel of a {name} is none")
-            check_rows(self.X_fit_, self.sample_weight_, name)
-            check_bandwidth(self.bandwidth_, self.X_fit_, name)
 
 
 def _shares(w: np.ndarray) -> np.ndarray:

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import GramRows
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     TakesKernel,
     accuracy,
@@ -35,10 +36,11 @@ from mercer.models.density.bandwidth import (
     smoothing,
 )
 from mercer.models.density.kernel_density import (
-    check_bandwidth,
-    check_kept_weights,
-    check_parts,
-    check_rows,
+    BANDWIDTH,
+    FINITE_ROWS,
+    NO_KERNEL,
+    ROWS,
+    WEIGHTS,
     dense_rows,
     positive_rows,
 )
@@ -58,22 +60,31 @@ def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -
     return out
 
 
+def _has_kernel(model: Any) -> bool:
+    given = isinstance(vars(model).get("kernel_"), Kernel)
+    return model.smoothing_ in SMOOTHINGS or (not model.smoothing_ and given)
+
+
+def _has_rows(model: Any) -> bool:
+    """Whether points, weights and targets are as many, and rows where a smoothing kernel is."""
+    if model.smoothing_:
+        state.check_parts(model, ROWS, (FINITE_ROWS, BANDWIDTH))
+    points = state.Points("n", kernel="_fitted_space", kept=False)
+    targets = state.Array("n", ...)
+    state.check_parts(model, {"X_fit_": points, "sample_weight_": WEIGHTS, "y_fit_": targets})
+    return model.sample_weight_ is not None
+
+
 class LocalEstimator(TakesKernel, BaseEstimator):
     """The part that local regression and classification share."""
 
     _needs_psd = False
-    _learned: tuple[str, ...] = (
-        "kernel_",
-        "smoothing_",
-        "bandwidth_",
-        "X_fit_",
-        "y_fit_",
-        "sample_weight_",
-        "loo_error_",
-        "loo_path_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state: state.State = (
+        state.others("smoothing_", "bandwidth_", "X_fit_", "y_fit_", "sample_weight_", needed=True)
+        | state.others("kernel_", "loo_error_", "loo_path_")
+        | state.INPUTS
     )
+    _rules: tuple[state.Rule, ...] = ((NO_KERNEL, _has_kernel), (state.MISFIT, _has_rows))
 
     bandwidth: Any
     bandwidth_: Any
@@ -249,28 +260,13 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         """Return the loss of answers about rows of Y; with weights in units of their spread."""
         raise InvalidInput(f"{type(self).__name__}: define _loss(Y).")
 
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        name = type(self).__name__
-        if not check_parts(
-            self, ("smoothing_", "bandwidth_", "X_fit_", "y_fit_", "sample_weight_")
-        ):
-            return
-        if self.smoothing_ not in SMOOTHINGS and (
-            self.smoothing_ or not isinstance(vars(self).get("kernel_"), Kernel)
-        ):
-            raise ModelFileError(f"the kernel of a {name} is none")
-        if self.smoothing_:
-            check_rows(self.X_fit_, self.sample_weight_, name)
-            check_bandwidth(self.bandwidth_, self.X_fit_, name)
-        n = self._fitted_space.domain.size(self.X_fit_)
-        check_kept_weights(self.sample_weight_, n, name)
-        y = self.y_fit_
-        if not isinstance(y, np.ndarray) or len(y) != n or self.sample_weight_ is None:
-            raise ModelFileError(f"the arrays of a {name} do not fit one another")
-
 
 # ---- nadaraya ----
+
+
+def _has_targets(model: Any) -> bool:
+    y = model.y_fit_
+    return y.ndim in (1, 2) and y.dtype.kind == "f" and bool(np.isfinite(y).all())
 
 
 class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
@@ -345,6 +341,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     """
 
     score = r_squared
+    _rules = (*LocalEstimator._rules, ("the targets of a {} are no finite numbers", _has_targets))
 
     def __init__(self, bandwidth: Any = "loo", kernel: Any = "gaussian", *, degree: int = 0):
         self.bandwidth = bandwidth
@@ -431,16 +428,14 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
 
         return loss
 
-    def _check_state(self) -> None:
-        super()._check_state()
-        y = vars(self).get("y_fit_")
-        if y is not None and not (
-            y.ndim in (1, 2) and y.dtype.kind == "f" and np.isfinite(y).all()
-        ):
-            raise ModelFileError("the targets of a NadarayaWatson are no finite numbers")
-
 
 # ---- Classification by local shares of the classes ----
+
+
+def _has_classes(model: Any) -> bool:
+    codes, classes = model.y_fit_, vars(model).get("classes_")
+    whole = classes is not None and codes.ndim == 1 and codes.dtype.kind in "iu"
+    return whole and codes.min() >= -1 and codes.max() < len(classes)
 
 
 class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
@@ -498,7 +493,8 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     array([[0.66666667, 0.33333333]])
     """
 
-    _learned = (*LocalEstimator._learned, "classes_")
+    _state = LocalEstimator._state | state.others("classes_")
+    _rules = (*LocalEstimator._rules, ("the classes of a {} do not fit its rows", _has_classes))
 
     classes_: np.ndarray
 
@@ -601,12 +597,3 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
             return -np.log(np.maximum(share, least))
 
         return loss
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        codes, classes = (vars(self).get(name) for name in ("y_fit_", "classes_"))
-        if codes is None:
-            return
-        whole = codes.ndim == 1 and codes.dtype.kind in "iu"
-        if classes is None or not whole or codes.min() < -1 or codes.max() >= len(classes):
-            raise ModelFileError("the classes of a NadarayaWatsonClassifier do not fit its rows")

@@ -8,31 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.tables import has_width
+from mercer import state
 from mercer.errors import ModelFileError
-from mercer.estimator import feature_values, held_state, is_plain_linear, linear_weights
+from mercer.estimator import feature_values, is_plain_linear, linear_weights
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.operators import gram_of
 from mercer.rkhs import Function
 
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
-
-#: What every margin machine learns.
-LEARNED = (
-    "kernel_",
-    "support_",
-    "support_vectors_",
-    "support_kind_",
-    "dual_coef_",
-    "intercept_",
-    "n_iter_",
-    "solution_",
-    "n_features_in_",
-    "feature_names_in_",
-)
-#: Of what is learned, that which a fitted model may lack.
-OPTIONAL = {"n_features_in_", "feature_names_in_", "y_fit_", "weights_fit_", "probA_", "probB_"}
 
 
 def is_margin(model: Any) -> bool:
@@ -137,40 +121,40 @@ def n_problems(model: Any) -> int:
     return n_tasks(k, "ovo" if np.shape(model.dual_coef_)[0] == k - 1 else "ovr")
 
 
-def check_state(model: Any) -> None:
-    """Refuse a state read from a file whose parts do not belong together."""
-    held = held_state(model, sorted(set(model._learned) - OPTIONAL))
-    if not held:
-        return
-    owner, domain = type(model).__name__, model.kernel_.domain
-    m = domain.size(model.support_vectors_)
-    if not (
-        np.shape(model.support_) == np.shape(model.support_kind_) == (m,)
-        and np.ndim(model.dual_coef_) == 2
-        and np.shape(model.dual_coef_)[1] == m
-        and np.shape(model.intercept_) == (n_problems(model),)
-        and np.isfinite(model.dual_coef_).all()
-        and np.isfinite(model.intercept_).all()
-    ):
-        raise ModelFileError(f"the arrays of a {owner} do not fit one another")
-    _check_targets(model, held, owner)
-    positions, count = model.support_vectors_, held.get("n_features_in_")
-    if not domain.holds_points:
-        legal = isinstance(positions, np.ndarray) and positions.dtype.kind in "iu"
-        if not legal or count is None or (positions < 0).any() or (positions >= count).any():
-            raise ModelFileError(f"a {owner} keeps positions of training points out of range")
-    elif count is not None and not has_width(positions, count):
-        width = positions.shape[1]
+def _keeps_points(model: Any) -> bool:
+    points, count = model.support_vectors_, vars(model).get("n_features_in_")
+    if model.kernel_.domain.may_keep(points, count):
+        return True
+    if np.ndim(points) == 2:
+        width, owner = points.shape[1], type(model).__name__
         raise ModelFileError(f"a {owner} of {count} columns keeps points of {width}")
+    return False
 
 
-def _check_targets(model: Any, held: dict[str, Any], owner: str) -> None:
-    y, w = held.get("y_fit_"), held.get("weights_fit_")
-    if y is None:
-        return
-    legal = isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "if"
-    legal = legal and len(y) > int(np.max(model.support_, initial=-1)) and np.isfinite(y).all()
-    if w is not None:
-        legal = legal and np.shape(w) == np.shape(y) and bool((np.asarray(w) >= 0).all())
-    if not legal:
-        raise ModelFileError(f"the targets of a {owner} do not fit its support vectors")
+def _has_targets(model: Any) -> bool:
+    y = vars(model).get("y_fit_")
+    return y is None or len(y) > np.max(model.support_, initial=-1)
+
+
+NO_TARGETS = "the targets of a {} do not fit its support vectors"
+
+#: What every margin machine learns.
+MACHINE: state.State = {
+    "kernel_": state.Anything(),
+    "support_vectors_": state.Points("m", kept=False),
+    "support_": state.Array("m"),
+    "support_kind_": state.Array("m"),
+    "dual_coef_": state.Floats("r", "m"),
+    "intercept_": state.Floats(n_problems),
+    **state.others("n_support_", "n_iter_", "solution_", needed=True),
+    **state.INPUTS,
+}
+#: What those keep of their targets that can go on from them.
+TARGETS: state.State = {
+    "y_fit_": state.Spare(state.Floats("n", kind="if", says=NO_TARGETS)),
+    "weights_fit_": state.Spare(state.Array("n", least=0, says=NO_TARGETS)),
+}
+RULES: tuple[state.Rule, ...] = (
+    (NO_TARGETS, _has_targets),
+    ("a {} keeps positions of training points out of range", _keeps_points),
+)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer import state
 from mercer.errors import InvalidInput, NotSeparable
 from mercer.estimator import Sample
 from mercer.models.margin.hard import (
@@ -122,7 +123,7 @@ class NuSVC(MarginClassifier):
     True
     """
 
-    _learned = (*MarginClassifier._learned, "C_")
+    _state = MarginClassifier._state | state.others("C_", needed=True)
 
     def __init__(
         self,

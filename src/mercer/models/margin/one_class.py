@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
 from mercer.models.margin.machines import (
-    LEARNED,
-    check_state,
+    MACHINE,
+    RULES,
     function_of,
     machine_values,
     weights_of_columns,
@@ -99,14 +99,14 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     array([ 1, -1])
     """
 
-    _learned = (*LEARNED, "n_support_")
+    _state = MACHINE
+    _rules = RULES
 
     intercept_: np.ndarray
     n_iter_: int
 
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
-    _check_state = check_state
 
     def __init__(
         self,

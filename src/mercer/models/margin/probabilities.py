@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import ModelFileError
 from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
 from mercer.models.margin.machines import columns_of, has_pairs, machine_values
@@ -315,14 +314,3 @@ def log_probabilities(model: Any, X: Any) -> np.ndarray:
         return log_from_sign(machine_values(model, X)[:, 0], A[0], B[0])
     with np.errstate(divide="ignore"):
         return np.log(probabilities(model, X))
-
-
-def check_sigmoids(model: Any, problems: int) -> None:
-    """Refuse sigmoids read from a file that do not belong to the problems."""
-    state = vars(model)
-    if "probA_" not in state and "probB_" not in state:
-        return
-    A, B = (np.asarray(state.get(name), dtype=float) for name in ("probA_", "probB_"))
-    good = A.shape == B.shape == (problems,)
-    if not (good and np.isfinite(A).all() and np.isfinite(B).all() and np.all(A < 0)):
-        raise ModelFileError(f"the sigmoids of a {type(model).__name__} do not fit it")

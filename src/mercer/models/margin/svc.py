@@ -9,13 +9,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mercer.errors import InvalidInput, ModelFileError
+from mercer import state
+from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator, Sample, accuracy, choose_class, prepare_labels
 from mercer.models.margin.hard import hard_machines, hard_where_possible
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
-    LEARNED,
-    check_state,
+    MACHINE,
+    RULES,
+    TARGETS,
     function_of,
     has_pairs,
     machine_values,
@@ -24,7 +26,6 @@ from mercer.models.margin.machines import (
 )
 from mercer.models.margin.path import SVCPath, path_along_C
 from mercer.models.margin.probabilities import (
-    check_sigmoids,
     fit_probabilities,
     log_probabilities,
     offered,
@@ -51,20 +52,39 @@ LARGE = 1e8  # C·k(x, x) from which it is worth trying whether the hard margin 
 LARGE_STEPS = 10**6
 
 
+NO_SIGMOIDS = "the sigmoids of a {} do not fit it"
+
+
+def _fits_classes(model: Any) -> bool:
+    k = len(model.classes_)
+    return (
+        k >= 2
+        and len(model.dual_coef_) in ({1} if k == 2 else {k - 1, k})
+        and np.sum(model.n_support_) == len(model.support_)
+        and np.shape(model.margin_) == (() if k == 2 else (n_problems(model),))
+    )
+
+
+def _has_both_numbers(model: Any) -> bool:
+    return ("probA_" in vars(model)) == ("probB_" in vars(model))
+
+
 class MarginClassifier(ClassifierMixin, KernelEstimator):
     """Base of `SVC` and `NuSVC`."""
 
-    _learned: tuple[str, ...] = (
-        *LEARNED,
-        "classes_",
-        "n_support_",
-        "margin_",
-        "loo_bound_",
-        "probA_",
-        "probB_",
-        "y_fit_",
-        "weights_fit_",
+    _state = (
+        MACHINE
+        | {
+            "classes_": state.Labels("c", says=state.CLASSES_MISFIT),
+            "n_support_": state.Array("c", least=0, says=state.CLASSES_MISFIT),
+            "margin_": state.Array(..., says=state.CLASSES_MISFIT),
+            "loo_bound_": state.Anything(),
+            "probA_": state.Floats(n_problems, below=0, says=NO_SIGMOIDS, needed=False),
+            "probB_": state.Floats(n_problems, says=NO_SIGMOIDS, needed=False),
+        }
+        | TARGETS
     )
+    _rules = (*RULES, (state.CLASSES_MISFIT, _fits_classes), (NO_SIGMOIDS, _has_both_numbers))
 
     fit_intercept: bool
     class_weight: Any
@@ -287,25 +307,6 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
             As `decision_function` returns them.
         """
         return self._decisions(loo_values(self, X, "loo_decision_function"))
-
-    # -- files --------------------------------------------------------------------------------
-    def _check_state(self) -> None:
-        check_state(self)
-        if "dual_coef_" not in vars(self):
-            return
-        classes, k = self.classes_, len(self.classes_)
-        shape = () if k == 2 else (n_problems(self),)
-        if not (
-            k >= 2
-            and len(np.unique(classes)) == k
-            and np.shape(self.dual_coef_)[0] in ({1} if k == 2 else {k - 1, k})
-            and np.shape(self.n_support_) == (k,)
-            and np.sum(self.n_support_) == len(self.support_)
-            and np.min(self.n_support_) >= 0
-            and np.shape(self.margin_) == shape
-        ):
-            raise ModelFileError(f"the classes of a {type(self).__name__} do not fit its arrays")
-        check_sigmoids(self, n_problems(self))
 
 
 class SVC(MarginClassifier):

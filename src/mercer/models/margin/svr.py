@@ -8,13 +8,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from mercer.errors import InvalidInput, ModelFileError
+from mercer import state
+from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
-    LEARNED,
-    check_state,
+    MACHINE,
+    RULES,
+    TARGETS,
     function_of,
     machine_values,
     weights_of_columns,
@@ -38,7 +40,8 @@ from mercer.solvers import BoxQP, Rows, Solution
 class MarginRegressor(RegressorMixin, KernelEstimator):
     """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
 
-    _learned: tuple[str, ...] = (*LEARNED, "n_support_", "y_fit_", "weights_fit_")
+    _state = MACHINE | TARGETS
+    _rules = RULES
 
     C: float
     fit_intercept: bool
@@ -47,7 +50,6 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
     score = r_squared
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
-    _check_state = check_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regression.
@@ -315,7 +317,9 @@ class NuSVR(MarginRegressor):
     True
     """
 
-    _learned = (*MarginRegressor._learned, "epsilon_")
+    _state = MarginRegressor._state | {
+        "epsilon_": state.Floats(least=0, says="a {} with a tube of {}")
+    }
 
     epsilon_: float
 
@@ -379,8 +383,3 @@ class NuSVR(MarginRegressor):
     def _store(self, data: Sample, machine: Machine) -> None:
         self.epsilon_ = machine.solution.extra["epsilon"]
         super()._store(data, machine)
-
-    def _check_state(self) -> None:
-        check_state(self)
-        if "epsilon_" in vars(self) and not 0 <= self.epsilon_ < np.inf:
-            raise ModelFileError(f"a {type(self).__name__} with a tube of {self.epsilon_}")

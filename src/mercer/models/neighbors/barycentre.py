@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
+from mercer import state
+from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
 from mercer.estimator import (
     INDEFINITE,
     KernelEstimator,
@@ -17,7 +18,6 @@ from mercer.estimator import (
     check_weights,
     choose_class,
     find_classes,
-    held_state,
 )
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
@@ -69,11 +69,8 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
     array([0, 1, 1, 0])
     """
 
-    _learned = (
-        *(name for name in KernelEstimator._learned if name != "solution_"),
-        "classes_",
-        "norms_",
-    )
+    _state = state.SOLVED | {"classes_": state.Labels("t?"), "norms_": state.Floats("c")}
+    del _state["solution_"]
 
     classes_: np.ndarray
     norms_: np.ndarray
@@ -181,23 +178,6 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
                 "not a kernel; mercer.check_kernel shows a counter-example."
             )
         return np.sqrt(np.maximum(squares, 0.0))
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        names = ("kernel_", "X_fit_", "dual_coef_", "intercept_", "classes_", "norms_")
-        if not held_state(self, names):
-            return
-        count = len(self.classes_)
-        outputs = () if count == 2 else (count,)
-        arrays = (self.dual_coef_, self.intercept_, self.norms_)
-        if not (
-            count >= 2
-            and len(np.unique(self.classes_)) == count
-            and np.shape(self.dual_coef_)[1:] == outputs == np.shape(self.intercept_)
-            and np.shape(self.norms_) == (count,)
-            and all(np.isfinite(a).all() for a in arrays)
-        ):
-            raise ModelFileError("the arrays of a NearestBarycentre do not fit one another")
 
 
 def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray, owner: str) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput, ModelFileError
+from mercer import state
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     accuracy,
     check_labels,
     check_lengths,
     check_targets,
-    held_state,
     r_squared,
 )
 from mercer.kernels import Kernel
@@ -27,14 +27,12 @@ from mercer.operators import find_nearest, neighbour_bytes
 class NeighborsBase(KernelEstimator):
     """The part that classification and regression share: training points, and a search in them."""
 
-    _learned: tuple[str, ...] = (
-        "kernel_",
-        "X_fit_",
-        "y_fit_",
-        "diagonal_",
-        "n_features_in_",
-        "feature_names_in_",
-    )
+    _state: state.State = {
+        "kernel_": state.Anything(),
+        "X_fit_": state.Points("n"),
+        "diagonal_": state.Array("n", kind="fiu"),
+        **state.INPUTS,
+    }
 
     y_fit_: np.ndarray
     diagonal_: np.ndarray
@@ -224,22 +222,6 @@ class NeighborsBase(KernelEstimator):
         """Return what the neighbours of each row say together."""
         raise InvalidInput(f"{type(self).__name__}: define _combine(where, weights).")
 
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = held_state(self, ("kernel_", "X_fit_", "y_fit_", "diagonal_"))
-        if not held:
-            return
-        n = self.kernel_.domain.size(self.X_fit_)
-        numbers = all(
-            isinstance(held[a], np.ndarray) and held[a].dtype.kind in "fiu" and len(held[a]) == n
-            for a in ("y_fit_", "diagonal_")
-        )
-        if not numbers or self.diagonal_.ndim != 1 or not self._fits_targets():
-            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
-
-    def _fits_targets(self) -> bool:
-        return self.y_fit_.ndim in (1, 2) and bool(np.isfinite(self.y_fit_).all())
-
 
 # ---- Classification and regression by the nearest points in feature space ----
 
@@ -290,7 +272,10 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
     array(['number', 'colour'], dtype='<U6')
     """
 
-    _learned = (*NeighborsBase._learned, "classes_")
+    _state = NeighborsBase._state | {
+        "classes_": state.Labels("c", lacks=state.MISFIT),
+        "y_fit_": state.Whole("n", least=0, below="c"),
+    }
 
     score = accuracy
 
@@ -370,13 +355,6 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
         best = self.loo_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def _fits_targets(self) -> bool:
-        codes, classes = self.y_fit_, vars(self).get("classes_")
-        if classes is None or codes.ndim != 1 or codes.dtype.kind not in "iu" or not len(codes):
-            return False
-        distinct = len(np.unique(classes)) == len(classes)
-        return distinct and bool(0 <= codes.min() and codes.max() < len(classes))
-
 
 class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
     r"""Regression by the mean of the nearest points in feature space.
@@ -412,6 +390,8 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
     >>> model.fit([[0.0], [1.0], [4.0]], [0.0, 10.0, 40.0]).predict([[0.4], [3.0]])
     array([ 5., 25.])
     """
+
+    _state = NeighborsBase._state | {"y_fit_": state.Floats("n", "t?", kind="fiu")}
 
     score = r_squared
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.checks import random_source
 from mercer.domains import GramRows
 from mercer.engines.device import room
@@ -34,7 +35,7 @@ from mercer.models.pca.dual import (
 from mercer.models.pca.incremental import Stream
 from mercer.models.pca.preimage import check_preimage
 from mercer.models.pca.primal import by_features, features_fit, n_features
-from mercer.models.pca.projections import Projections, check_components, has_points
+from mercer.models.pca.projections import Projections, has_points
 from mercer.models.plan import Study, followed, plan_components, warn_if_coarse
 from mercer.settings import get_config
 from mercer.solvers import Solution, SubspaceIteration
@@ -158,6 +159,17 @@ def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
 
 
 # ---- kernel pca ----
+
+
+def _has_origin(model: Any) -> bool:
+    """Whether components have the centre that they are taken from."""
+    coef, axes = model.component_coef_, model.axes_
+    return (
+        (coef is not None or axes is not None)
+        and (coef is None or np.shape(model.center_coef_) == (len(coef),))
+        and (coef is None or model.X_fit_ is not None)
+        and (axes is None or model.origin_ is not None)
+    )
 
 
 class KernelPCA(Projections, KernelEstimator):
@@ -290,25 +302,24 @@ class KernelPCA(Projections, KernelEstimator):
     array([0.26, 0.16, 0.16])
     """
 
-    _learned = (
-        *KernelEstimator._learned,
-        "eigenvalues_",
-        "eigenvectors_",
-        "explained_variance_",
-        "explained_variance_ratio_",
-        "component_coef_",
-        "center_coef_",
-        "center_norm_",
-        "axes_",
-        "origin_",
-        "X_transformed_fit_",
-        "inverse_kernel_",
-        "approximation_error_",
-        "eigen_solver_",
-        "plan_",
-        "sample_weight_",
-        "batches_",
+    _state = (
+        {
+            "kernel_": state.Anything(),
+            "X_fit_": state.Spare(state.Points("m")),
+            "eigenvalues_": state.Floats("n"),
+            "intercept_": state.Floats("n"),
+            "axes_": state.Maybe(state.Floats("D", "n")),
+            "component_coef_": state.Maybe(state.Floats("m", "n")),
+            "center_coef_": state.Anything(),
+            "origin_": state.Spare(state.Array("D")),
+        }
+        | state.others("eigenvectors_", "explained_variance_", "explained_variance_ratio_")
+        | state.others("dual_coef_", "center_norm_", "X_transformed_fit_", "inverse_kernel_")
+        | state.others("approximation_error_", "eigen_solver_", "plan_", "sample_weight_")
+        | state.others("batches_", "solution_")
+        | state.INPUTS
     )
+    _rules = ((state.MISFIT, _has_origin),)
 
     solution_: Solution
     plan_: Plan
@@ -515,11 +526,6 @@ class KernelPCA(Projections, KernelEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return "eigenvalues_" in vars(self)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        if any(name in vars(self) for name in self._learned):
-            check_components(self)
 
 
 def _rows(table: np.ndarray | None) -> np.ndarray | None:

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer import state
 from mercer.checks import random_source
 from mercer.domains import largest
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel, check_weights
 from mercer.kernels import Linear
 from mercer.models.pca.components import EPS, certificate, without_rounding
@@ -83,18 +84,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     """
 
     kernel = "linear"  # not a parameter: what the checks of points ask
-    _learned = (
-        "components_",
-        "mean_",
-        "explained_variance_",
-        "explained_variance_ratio_",
-        "singular_values_",
-        "n_components_",
-        "n_samples_",
-        "n_features_in_",
-        "feature_names_in_",
-        "solution_",
-        "batches_",
+    _state = (
+        {
+            "components_": state.Floats("k", "d"),
+            "mean_": state.Array("d"),
+            "explained_variance_": state.Array("k"),
+            "singular_values_": state.Array("k"),
+            "n_components_": state.SizeOf("k"),
+        }
+        | state.others("explained_variance_ratio_", "n_samples_", "solution_", "batches_")
+        | state.INPUTS
     )
 
     def __init__(self, n_components: Any = None, *, whiten: bool = False, random_state: Any = None):
@@ -301,17 +300,3 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
 
     def __sklearn_is_fitted__(self) -> bool:
         return "components_" in vars(self)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        if not any(name in vars(self) for name in self._learned):
-            return
-        names = ("components_", "mean_", "explained_variance_", "singular_values_", "n_components_")
-        missing = [name for name in names if name not in vars(self)]
-        if missing:
-            raise ModelFileError(f"a PCA without {', '.join(missing)}")
-        k, d = self.n_components_, len(self.mean_)
-        vectors = (self.explained_variance_, self.singular_values_)
-        legal = np.shape(self.components_) == (k, d) and all(np.shape(v) == (k,) for v in vectors)
-        if not legal or not np.isfinite(self.components_).all():
-            raise ModelFileError("the arrays of a PCA do not fit one another")

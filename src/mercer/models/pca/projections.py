@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import follows_data
 from mercer.memory import row_blocks
 from mercer.models.pca.preimage import (
@@ -25,7 +25,7 @@ from mercer.models.pca.preimage import (
 from mercer.models.pca.primal import FeatureRows
 from mercer.rkhs import Function
 
-__all__ = ["Projections", "check_components", "has_points"]
+__all__ = ["Projections", "has_points"]
 
 
 def has_points(model: Any) -> bool:
@@ -230,27 +230,3 @@ def _nearest(known: np.ndarray, Z: np.ndarray) -> np.ndarray:
     for rows in row_blocks(len(Z), 16 * len(known)):
         out[rows] = engine.to_numpy((squares - 2 * engine.asarray(Z[rows]) @ columns).argmin(1))
     return out
-
-
-def check_components(model: Any) -> None:
-    """Refuse a state read from a file whose components do not fit one another."""
-    held = vars(model)
-    names = ("kernel_", "eigenvalues_", "intercept_", "axes_", "component_coef_", "center_coef_")
-    missing = [name for name in names if name not in held]
-    if missing:
-        raise ModelFileError(f"a KernelPCA without {', '.join(missing)}")
-    values = model.eigenvalues_
-    k, coef, axes = (
-        np.shape(values)[0] if np.ndim(values) == 1 else -1,
-        model.component_coef_,
-        model.axes_,
-    )
-    legal = k >= 1 and np.shape(model.intercept_) == (k,) and (coef is not None or axes is not None)
-    if coef is not None:
-        m = model.kernel_.domain.size(model.X_fit_)
-        legal = legal and np.shape(coef) == (m, k) and np.shape(model.center_coef_) == (m,)
-    if axes is not None:
-        legal = legal and np.shape(axes) == (len(model.origin_), k)
-    arrays = (values, model.intercept_, coef, axes)
-    if not legal or not all(a is None or np.isfinite(a).all() for a in arrays):
-        raise ModelFileError("the arrays of a KernelPCA do not fit one another")

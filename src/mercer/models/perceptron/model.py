@@ -9,8 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.domains import concatenate
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     JUDGED,
     KernelEstimator,
@@ -20,7 +21,6 @@ from mercer.estimator import (
     choose_class,
     class_signs,
     find_classes,
-    held_state,
     known_classes,
 )
 from mercer.kernels import Kernel
@@ -133,17 +133,19 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
     (array([0, 1, 1, 0]), True)
     """
 
-    _learned = (
-        *KernelEstimator._learned,
-        "classes_",
-        "support_",
-        "n_updates_",
-        "n_iter_",
-        "converged_",
-        "margin_",
-        "target_margin_",
-        "norm_",
-        "n_samples_seen_",
+    _state = (
+        state.SOLVED
+        | {
+            "X_fit_": state.Points("m"),
+            "dual_coef_": state.Floats("m", "t?"),
+            "classes_": state.Labels("t?"),
+            "support_": state.Array("m"),
+            "n_updates_": state.Floats("t?"),
+            "margin_": state.Floats("t?"),
+            "target_margin_": state.Floats("t?"),
+            "norm_": state.Floats("t?"),
+        }
+        | state.others("n_iter_", "converged_", "n_samples_seen_", needed=True)
     )
 
     dual_coef_: np.ndarray
@@ -354,22 +356,6 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         if not kernel.domain.holds_points and len(X) <= JUDGED:
             K = kernel.domain.check_training(X)
             check_definite(kernel, np.asarray(K, dtype=float), "KernelPerceptron")
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = held_state(self, sorted({*self._learned} - {"n_features_in_", "feature_names_in_"}))
-        if not held:
-            return
-        m, *outputs = np.shape(self.dual_coef_)
-        shape = tuple(outputs)
-        names = ("intercept_", "norm_", "n_updates_", "margin_", "target_margin_")
-        if not (
-            all(np.shape(held[name]) == shape for name in names)
-            and all(np.isfinite(held[name]).all() for name in (*names, "dual_coef_"))
-            and len(np.unique(self.classes_)) == len(self.classes_) == (*shape, 2)[0]
-            and np.shape(self.support_) == (m,)
-        ):
-            raise ModelFileError("the arrays of a KernelPerceptron do not fit one another")
 
     # -- answers ------------------------------------------------------------------------------
     def decision_function(self, X: Any) -> np.ndarray:

@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import RowBlocks, to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -20,13 +21,13 @@ from mercer.estimator import (
     in_double,
     in_rows,
     is_stream,
+    n_features,
     named_centers,
     require_rows,
     resolved,
     row_precision,
     stream_of,
     values_of,
-    with_weight,
 )
 from mercer.kernels import Kernel
 from mercer.models.plan import SMALL, differ, plan_ridge, settled
@@ -39,24 +40,28 @@ from mercer.operators import gram_of
 from mercer.solvers import Solution
 
 
+def _counts_rows(model: Any) -> bool:
+    """Whether a fit says that it saw no fewer rows than it keeps."""
+    n, held = len(model.dual_coef_), vars(model)
+    return held.get("n_rows_", n) >= (1 if held.get("y_fit_") is None else n)
+
+
 class Ridge(KernelEstimator):
     """The family of ridge regression: one weighted least-squares fit, exact or with centres."""
 
     y_fit_: np.ndarray
     classes_: np.ndarray
-    _learned: tuple[str, ...] = (
-        *KernelEstimator._learned,
-        "alpha_",
-        "coef_",
-        "y_fit_",
-        "sample_weight_",
-        "fit_intercept_",
-        "alphas_",
-        "loo_errors_",
-        "n_rows_",
-        "n_iter_",
-        "plan_",
+    _state: state.State = (
+        state.SOLVED
+        | {
+            "coef_": state.Maybe(state.Floats(n_features, "t?")),
+            "y_fit_": state.Spare(state.Array("n", "t")),
+            "sample_weight_": state.Spare(state.Array("n")),
+        }
+        | state.others("solution_", "alpha_", "fit_intercept_", "alphas_", "loo_errors_")
+        | state.others("n_rows_", "n_iter_", "plan_")
     )
+    _rules: tuple[state.Rule, ...] = ((state.MISFIT, _counts_rows),)
 
     alpha: Any
     alphas: Any
@@ -301,34 +306,6 @@ class Ridge(KernelEstimator):
                 f"{type(self).__name__}.{verb}: this is not the matrix the model was fitted on."
             )
         return points
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        missing = [
-            n for n in ("kernel_", "X_fit_", "dual_coef_", "intercept_", "coef_") if n not in held
-        ]
-        if not held:
-            return  # never fitted, such as the regressor that a meta-estimator clones
-        if missing:
-            raise ModelFileError(f"a {type(self).__name__} without {', '.join(missing)}")
-        n, *outputs = np.shape(self.dual_coef_)
-        targets, weights = held.get("y_fit_"), held.get("sample_weight_")
-        if not (
-            list(np.shape(self.intercept_)) == outputs
-            and (weights is None or np.shape(weights) == (n,))
-            and (held["coef_"] is None or self._fits_features(outputs))
-            and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
-            and (targets is None or np.shape(targets) == (n, *(outputs or [1])))
-            and held.get("n_rows_", n) >= (n if targets is not None else 1)
-        ):
-            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
-
-    def _fits_features(self, outputs: list[int]) -> bool:
-        points = with_weight(self.kernel_.domain, self.X_fit_, vars(self).get("sample_weight_"))
-        shape = [self.kernel_._n_features(points), *outputs]
-        coef = vars(self)["coef_"]
-        return list(np.shape(coef)) == shape and bool(np.isfinite(coef).all())
 
     def __getstate__(self) -> dict:
         state = dict(super().__getstate__())

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from mercer import state
 from mercer.domains import RowBlocks
-from mercer.errors import ModelFileError
 from mercer.estimator import (
     Sample,
     accuracy,
@@ -79,7 +79,9 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
     True
     """
 
-    _learned = (*Ridge._learned, "classes_")
+    _state = Ridge._state | {
+        "classes_": state.Labels("t?", says=state.CLASSES_MISFIT, lacks=state.CLASSES_MISFIT)
+    }
     _on_device = True
 
     score = accuracy
@@ -154,15 +156,6 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         classes = find_classes(y if weights is None else y[weights > 0], owner)
         T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
         return T[:, 1] if len(classes) == 2 else T, weights, classes
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        if "dual_coef_" not in vars(self):
-            return
-        classes = vars(self).get("classes_")
-        columns = np.shape(self.dual_coef_)[1:] or (2,)
-        if classes is None or len(np.unique(classes)) != len(classes) or len(classes) != columns[0]:
-            raise ModelFileError("the classes of a KernelRidgeClassifier do not fit its arrays")
 
     @takes_dask
     def decision_function(self, X: Any) -> np.ndarray:

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import Domain, Objects, Table, Vectors, odd_point, to_host
 from mercer.domains.blocks import Block
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     Hits,
     check_definite,
@@ -184,6 +185,9 @@ class ExactHits(Hits):
 # ---- structured ----
 
 
+NO_OUTPUTS = "a {} without its outputs"
+
+
 class StructuredKernelRidge(Ridge):
     r"""Prediction of strings, sets, graphs, vectors: of whatever an output kernel compares.
 
@@ -247,13 +251,13 @@ class StructuredKernelRidge(Ridge):
     array(['tow'], dtype=object)
     """
 
-    _learned = (
-        *(name for name in Ridge._learned if name != "y_fit_"),
-        "output_kernel_",
-        "outputs_",
-        "codes_",
-        "candidates_",
-    )
+    _state = {name: part for name, part in Ridge._state.items() if name != "y_fit_"} | {
+        "output_kernel_": state.Such(Kernel, says=NO_OUTPUTS, lacks=NO_OUTPUTS),
+        "outputs_": state.Points("t", kernel="output_kernel_", kept=False, lacks=NO_OUTPUTS),
+        "codes_": state.Whole("n", kind="i", least=-1, below="t", lacks=NO_OUTPUTS),
+        "candidates_": state.Anything(lacks=NO_OUTPUTS),
+    }
+    _rules = (*Ridge._rules, (state.MISFIT, lambda model: np.ndim(model.dual_coef_) == 2))
 
     fit_intercept = False
     output_kernel_: Kernel
@@ -515,27 +519,6 @@ class StructuredKernelRidge(Ridge):
             raise InvalidInput(f"{owner}: X has {n} rows and y has another number of outputs.")
         weights = check_weights(sample_weight, n, owner)
         return float(np.average(hits(said, true), weights=weights))
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        super()._check_state()
-        if "dual_coef_" not in vars(self):
-            return
-        held = vars(self)
-        whole = all(
-            name in held for name in ("output_kernel_", "outputs_", "codes_", "candidates_")
-        )
-        if not whole or not isinstance(self.output_kernel_, Kernel):
-            raise ModelFileError("a StructuredKernelRidge without its outputs")
-        shape, codes = np.shape(self.dual_coef_), np.asarray(self.codes_)
-        if not (
-            len(shape) == 2
-            and self.output_kernel_.domain.size(self.outputs_) == shape[1]
-            and codes.shape == shape[:1]
-            and codes.dtype.kind == "i"
-            and bool(np.all((codes >= -1) & (codes < shape[1])))
-        ):
-            raise ModelFileError("the arrays of a StructuredKernelRidge do not fit one another")
 
 
 def _marks(codes: np.ndarray, count: int) -> np.ndarray:

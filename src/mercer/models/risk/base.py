@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.checks import positive, solver_limits
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -26,6 +27,7 @@ from mercer.estimator import (
     in_rows,
     is_stream,
     log_probabilities,
+    n_features,
     named_centers,
     prepare_labels,
     prepare_targets,
@@ -34,7 +36,6 @@ from mercer.estimator import (
     row_precision,
     stream_of,
     values_of,
-    with_weight,
 )
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
@@ -71,23 +72,45 @@ def has_probabilities(model: Any) -> bool:
         return False
 
 
+def _keeps_targets(model: Any) -> bool:
+    """Whether the fit keeps its targets, as one in the span of centres does not."""
+    return getattr(vars(model).get("plan_"), "method", "") != "falkon"
+
+
+def _fits_loss(model: Any) -> bool:
+    """Whether targets, classes, offsets and weights of features are those of the loss."""
+    held, outputs = vars(model), np.shape(model.dual_coef_)[1:]
+    labels, coef = model.loss_.kind == "classification", held["coef_"]
+    rows = (outputs or (1,)) if labels else outputs
+    return (
+        labels == (held.get("classes_") is not None)
+        and (not labels or len(held["classes_"]) == (*outputs, 2)[0])
+        and np.shape(model.intercept_) == rows
+        and _keeps_targets(model) == ("y_fit_" in held)
+        and int(held.get("n_rows_") or 0) >= (not _keeps_targets(model))
+        and (coef is None or np.shape(coef) == (*rows, n_features(model)))
+    )
+
+
 class Risk(KernelEstimator):
     """The family of `KernelERM` and its named cases: a loss, a penalty, an offset.
 
     Where there is a choice of solver, `_solvers` are their names, and a plan precedes the fit.
     """
 
-    _learned = (
-        *KernelEstimator._learned,
-        "coef_",
-        "classes_",
-        "n_iter_",
-        "y_fit_",
-        "sample_weight_",
-        "alpha_",
-        "fit_intercept_",
-        "loss_",
+    _state = (
+        state.SOLVED
+        | {
+            "intercept_": state.Floats(...),
+            "coef_": state.Maybe(state.Floats(...)),
+            "classes_": state.Spare(state.Labels("c")),
+            "y_fit_": state.Array("n", needed=_keeps_targets),
+            "sample_weight_": state.Maybe(state.Array("n")),
+            "loss_": state.Such(Loss),
+        }
+        | state.others("n_iter_", "alpha_", "fit_intercept_", needed=True)
     )
+    _rules: tuple[state.Rule, ...] = ((state.MISFIT, _fits_loss),)
     _solvers: tuple[str, ...] = ()
 
     alpha: float
@@ -493,34 +516,3 @@ class Risk(KernelEstimator):
         return out
 
     # -- files --------------------------------------------------------------------------------
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
-        owner = type(self).__name__
-        optional = {"n_features_in_", "feature_names_in_", "classes_", "n_rows_", "plan_"}
-        centred = getattr(held.get("plan_"), "method", "") == "falkon"
-        optional |= {"y_fit_"} if centred else set()
-        missing = sorted(set(self._learned) - optional - set(held))
-        if missing:
-            raise ModelFileError(f"a {owner} without {', '.join(missing)}")
-        n, *outputs = np.shape(self.dual_coef_)
-        classes, weights, coef = held.get("classes_"), self.sample_weight_, held["coef_"]
-        labels = isinstance(self.loss_, Loss) and self.loss_.kind == "classification"
-        count = outputs[0] if outputs else 2
-        D = self.kernel_._n_features(with_weight(self.kernel_.domain, self.X_fit_, weights))
-        shape = (count if outputs else 1, D) if labels else (*outputs, D)
-        if not (
-            isinstance(self.loss_, Loss)
-            and labels == (classes is not None)
-            and (classes is None or len(np.unique(classes)) == len(classes) == count)
-            and list(np.shape(self.intercept_)) == (outputs or ([1] if labels else []))
-            and ("y_fit_" not in held if centred else np.shape(self.y_fit_) == (n,))
-            and int(held.get("n_rows_") or 0) >= (1 if centred else 0)
-            and (weights is None or np.shape(weights) == (n,))
-            and (coef is None or (np.shape(coef) == shape and np.isfinite(coef).all()))
-            and np.isfinite(self.dual_coef_).all()
-            and np.isfinite(self.intercept_).all()
-        ):
-            raise ModelFileError(f"the arrays of a {owner} do not fit one another")

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.domains import to_host
 from mercer.estimator import (
     choose_class,
@@ -123,7 +124,7 @@ class KernelERM(Risk):
     array([1])
     """
 
-    _learned = (*Risk._learned, "n_rows_", "plan_")
+    _state = Risk._state | state.others("n_rows_", "plan_")
     _on_device = True
     _solvers = RISK_SOLVERS
 

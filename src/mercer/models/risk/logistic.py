@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.checks import positive
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     Sample,
     accuracy,
@@ -33,6 +34,18 @@ from mercer.models.risk.stream import (
     stream_weights,
     with_features,
 )
+
+NO_STREAM = "the stream of a {} does not fit its arrays"
+
+
+def _stream_rows(model: Any) -> int | None:
+    """Return how many numbers a stream keeps for each output, if the weights are its."""
+    _, D = np.shape(vars(model)["coef_"])
+    return 2 * D + 6 if D == model.kernel_._n_features(model.X_fit_) else None
+
+
+def _outputs(model: Any) -> int:
+    return len(vars(model)["coef_"])
 
 
 class KernelLogisticRegression(ClassifierMixin, Risk):
@@ -132,7 +145,11 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
     array([[0.81, 0.19]])
     """
 
-    _learned = (*Risk._learned, "n_rows_", "plan_", "stream_")
+    _state = (
+        {"stream_": state.Maybe(state.Floats(_stream_rows, _outputs, says=NO_STREAM))}
+        | Risk._state
+        | state.others("n_rows_", "plan_")
+    )
     _on_device = True
     _solvers = (*RISK_SOLVERS, "sgd")
 
@@ -300,20 +317,6 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
                 "them; fit() on stored rows."
             )
         return super()._points_again(X, verb)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        packed = vars(self).get("stream_")
-        if packed is not None:
-            held: Any = vars(self)
-            coef, kernel = np.shape(held.get("coef_")), held.get("kernel_")
-            D = kernel._n_features(held.get("X_fit_")) if kernel is not None else None
-            fits = len(coef) == 2 and coef[1] == D and np.shape(packed) == (2 * D + 6, coef[0])
-            if not fits or not np.isfinite(packed).all():
-                raise ModelFileError(
-                    f"the stream of a {type(self).__name__} does not fit its arrays"
-                )
-        super()._check_state()
 
     def __getstate__(self) -> dict:
         state = dict(super().__getstate__())

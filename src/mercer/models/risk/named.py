@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from mercer import state
 from mercer.checks import as_number, positive
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     Sample,
     Together,
@@ -95,7 +96,7 @@ class KernelHuberRegressor(RegressorMixin, Risk):
     array([10, 30])
     """
 
-    _learned = (*Risk._learned, "outliers_")
+    _state = Risk._state | state.others("outliers_", needed=True)
 
     outliers_: np.ndarray
 
@@ -141,6 +142,10 @@ class KernelHuberRegressor(RegressorMixin, Risk):
 
 
 # ---- quantile ----
+
+
+def _has_levels(model: Any) -> bool:
+    return np.shape(model.quantile_) == np.shape(model.intercept_)
 
 
 class KernelQuantileRegressor(RegressorMixin, Risk):
@@ -217,7 +222,9 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
     True
     """
 
-    _learned = (*(n for n in Risk._learned if n != "classes_"), "quantile_")
+    _state = {name: part for name, part in Risk._state.items() if name != "classes_"}
+    _state |= state.others("quantile_", needed=True)
+    _rules = (*Risk._rules, ("the levels of a {} are not those of its fit", _has_levels))
 
     quantile_: Any
 
@@ -363,11 +370,6 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         return float(np.mean(scores))
 
     # -- files --------------------------------------------------------------------------------
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        super()._check_state()
-        if "quantile_" in vars(self) and np.shape(self.quantile_) != np.shape(self.intercept_):
-            raise ModelFileError(f"the levels of a {type(self).__name__} are not those of its fit")
 
 
 def _levels(quantile: Any, owner: str) -> Any:

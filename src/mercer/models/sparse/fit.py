@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.checks import check_grid
-from mercer.domains.tables import has_width
-from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import Sample, class_signs, held_state
+from mercer.errors import InvalidInput
+from mercer.estimator import Sample, class_signs
 from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
@@ -110,35 +109,6 @@ def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray
     if not kernel.domain.holds_points:  # known is k(xᵢ, μⱼ) alone
         return np.ascontiguousarray(X[:, prototypes].T, dtype=np.float64)
     return np.asarray(Gram(kernel, prototypes, X, keep=False).to_dense(), dtype=np.float64)
-
-
-def check_state(model: Any) -> None:
-    """Refuse a state read from a file whose parts do not belong together."""
-    optional = {"n_features_in_", "feature_names_in_", "classes_"}
-    held = held_state(model, sorted(set(model._learned) - optional))
-    if not held:
-        return
-    owner = type(model).__name__
-    s, *outputs = np.shape(model.dual_coef_)
-    classes, domain = held.get("classes_"), model.kernel_.domain
-    columns = outputs[0] if outputs else 2
-    fits = (
-        np.shape(model.support_) == (s,)
-        and domain.size(model.prototypes_) == s
-        and list(np.shape(model.intercept_)) == outputs
-        and np.isfinite(model.dual_coef_).all()
-        and np.isfinite(model.intercept_).all()
-        and (model._risk().kind == "classification") == (classes is not None)
-        and (classes is None or len(np.unique(classes)) == len(classes) == columns)
-    )
-    points, count = model.prototypes_, held.get("n_features_in_")
-    if not domain.holds_points:
-        whole = isinstance(points, np.ndarray) and points.dtype.kind in "iu" and count
-        fits = fits and bool(whole) and bool(((points >= 0) & (points < count)).all())
-    elif count is not None:
-        fits = fits and has_width(points, count)
-    if not fits:
-        raise ModelFileError(f"the arrays of a {owner} do not fit one another")
 
 
 # ---- Solutions of a sparse kernel machine along its penalty, each from the one before ----

@@ -10,10 +10,11 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
+from mercer import state
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks
-from mercer.features import check_prototypes, choose_prototypes, map_to_prototypes, prototype_blocks
+from mercer.features import PROTOTYPES, choose_prototypes, map_to_prototypes, prototype_blocks
 from mercer.rkhs import Function
 
 
@@ -29,6 +30,11 @@ def _inner(name: str) -> Any:
         return True
 
     return available_if(check)
+
+
+def _fits_prototypes(machine: Any) -> bool:
+    model, m = vars(machine).get("estimator_"), machine.kernel_.domain.size(machine.prototypes_)
+    return hasattr(model, "predict") and getattr(model, "n_features_in_", m) == m
 
 
 class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
@@ -87,14 +93,8 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
     """
 
     _needs_psd = False
-    _learned = (
-        "kernel_",
-        "prototypes_",
-        "prototype_indices_",
-        "estimator_",
-        "n_features_in_",
-        "feature_names_in_",
-    )
+    _state = PROTOTYPES | state.others("estimator_")
+    _rules = (("the model of a {} does not fit its prototypes", _fits_prototypes),)
     estimator_: Any
 
     def __init__(
@@ -341,13 +341,3 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
         if coef.ndim == 2 and len(coef) == 1:
             coef, offset = coef[0], offset.reshape(-1)[0]
         return Function(self.kernel_, self.prototypes_, coef.T, offset)
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        if not any(name in vars(self) for name in self._learned):
-            return
-        check_prototypes(self)
-        model = vars(self).get("estimator_")
-        size = self.kernel_.domain.size(self.prototypes_)
-        if not hasattr(model, "predict") or getattr(model, "n_features_in_", size) != size:
-            raise ModelFileError("the model of a KernelMachine does not fit its prototypes")

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
+from mercer import state
 from mercer.checks import positive, solver_limits
 from mercer.errors import InvalidInput
 from mercer.estimator import (
@@ -27,7 +28,6 @@ from mercer.losses import Logistic, Loss, as_loss
 from mercer.models.sparse.fit import (
     L1VMPath,
     SparseData,
-    check_state,
     path_along_alpha,
     sparse_data,
 )
@@ -46,6 +46,10 @@ def _has_probabilities(model: Any) -> bool:
     if not isinstance(model._risk(), Logistic):
         raise AttributeError(f"{type(model).__name__}: probabilities need loss='logistic'.")
     return True
+
+
+def _fits_loss(model: Any) -> bool:
+    return (model._risk().kind == "classification") == (vars(model).get("classes_") is not None)
 
 
 class L1VM(KernelEstimator):
@@ -135,19 +139,19 @@ class L1VM(KernelEstimator):
     """
 
     _needs_psd = False
-    _learned: tuple[str, ...] = (
-        "kernel_",
-        "support_",
-        "prototypes_",
-        "dual_coef_",
-        "intercept_",
-        "n_prototypes_",
-        "classes_",
-        "n_iter_",
-        "solution_",
-        "n_features_in_",
-        "feature_names_in_",
+    _state = (
+        {
+            "kernel_": state.Anything(),
+            "prototypes_": state.Points("s"),
+            "support_": state.Array("s"),
+            "dual_coef_": state.Floats("s", "t?"),
+            "intercept_": state.Floats("t?"),
+            "classes_": state.Spare(state.Labels("t?")),
+        }
+        | state.others("n_prototypes_", "n_iter_", "solution_", needed=True)
+        | state.INPUTS
     )
+    _rules: tuple[state.Rule, ...] = ((state.MISFIT, _fits_loss),)
     loss: Any
     alpha: float
     prototypes_: Any
@@ -398,8 +402,6 @@ class L1VM(KernelEstimator):
             Weights of the rows.
         """
         return score_as(self, X, y, sample_weight, self._risk().kind == "classification")
-
-    _check_state = check_state
 
 
 # ---- The two named ℓ₁ vector machines: a classifier with the logistic loss, a regressor ----

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
+from mercer import state
 from mercer.domains import Table, Tables, to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import check_same_points, check_weights, r_squared, set_params
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
@@ -30,10 +31,32 @@ class Inside:
     scale: float = 1.0
 
 
+def _has_fitting_parts(table_model: Any) -> bool:
+    encoder, model = table_model.encoder_, table_model.model_
+    legal = False
+    if isinstance(encoder, TableColumns):
+        kernel = model.kernel_
+        legal = _chooses_columns(kernel) and encoder.has(kernel.domain.columns)
+    elif type(encoder) is TableEncoder:
+        legal = encoder._width == model.n_features_in_
+    return (
+        legal
+        and encoder.n_features_in_ == table_model.n_features_in_
+        and type(model) is table_model._model_class
+        and isinstance(table_model.notes_, dict)
+    )
+
+
 class TableModel(BaseEstimator):
     """What both models share: the encoder, the kernel model behind it, and notes about them."""
 
-    _learned: tuple[str, ...] = ("encoder_", "model_", "notes_", "n_features_in_")
+    _state = state.worded(
+        state.others("encoder_", "model_", "notes_", "n_features_in_", needed=True),
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
+    )
+    _rules = ((state.PARTS_MISFIT, _has_fitting_parts),)
+    _learned = tuple(_state)
     _model_class: type = KernelRidge
 
     set_params = set_params
@@ -49,6 +72,9 @@ class TableModel(BaseEstimator):
         self.alpha = alpha
         self.categorical = categorical
         self.max_categories = max_categories
+
+    def _check_state(self) -> None:
+        state.check_state(self, fitted=True)
 
     def _encode(
         self, X: Any, y: Any, sample_weight: Any
@@ -152,32 +178,19 @@ class TableModel(BaseEstimator):
         """Names of the columns; absent when fitted on an array."""
         return self.encoder_.feature_names_in_
 
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        encoder, model = vars(self).get("encoder_"), vars(self).get("model_")
-        count: Any = None
-        legal = False
-        if isinstance(encoder, TableColumns):
-            kernel: Any = getattr(model, "kernel_", None)
-            count = encoder.n_features_in_
-            legal = _chooses_columns(kernel) and encoder.has(kernel.domain.columns)
-        elif type(encoder) is TableEncoder:
-            count = vars(encoder).get("n_features_in_")
-            legal = encoder._width == getattr(model, "n_features_in_", None)
-        if not (
-            legal
-            and count == vars(self).get("n_features_in_")
-            and type(model) is self._model_class
-            and isinstance(vars(self).get("notes_"), dict)
-        ):
-            raise ModelFileError(f"the parts of a {type(self).__name__} do not fit one another")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
+
+
+NO_SCALE = "the target's scale of a {} is not a finite number"
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) is float and bool(np.isfinite(value))
 
 
 class TableRegressor(RegressorMixin, TableModel):
@@ -230,15 +243,13 @@ class TableRegressor(RegressorMixin, TableModel):
     array([210.,  70.])
     """
 
-    _learned = (*TableModel._learned, "y_mean_", "y_scale_")
+    _state = TableModel._state | {
+        "y_mean_": state.Such(_is_finite, says=NO_SCALE, lacks=NO_SCALE),
+        "y_scale_": state.Such(_is_finite, says=NO_SCALE, lacks=NO_SCALE),
+    }
+    _learned = tuple(_state)
 
     score = r_squared
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        scales = [vars(self).get(name) for name in ("y_mean_", "y_scale_")]
-        if not all(type(v) is float and np.isfinite(v) for v in scales):
-            raise ModelFileError("the target's scale of a TableRegressor is not a finite number")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableRegressor:
         """Fit the encoder and the model.

@@ -18,7 +18,7 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from mercer.domains import GramRows, concatenate
+from mercer.domains import concatenate
 from mercer.errors import InvalidInput
 from mercer.estimator import beyond_features
 from mercer.losses import Logistic
@@ -461,7 +461,7 @@ def scores(
 def _kernel_scores(model: Any, candidates: Any, criterion: str) -> np.ndarray:
     """Return the scores of a model with a kernel, the candidates taken in blocks of rows."""
     kernel = model.kernel_
-    if isinstance(kernel.domain, GramRows):
+    if not kernel.domain.holds_points:
         raise InvalidInput(
             "active: a precomputed matrix does not hold k(x, x) of a candidate; fit the model with "
             "the kernel itself."

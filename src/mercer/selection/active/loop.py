@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from mercer.domains import GramRows, to_host
+from mercer.domains import to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import check_targets
 from mercer.kernels import as_kernel
@@ -151,7 +151,7 @@ def _on_pool(model: Any, X_pool: Any) -> tuple[Any, int]:
     if model.kernel is None:  # the model's own, made when it is fitted
         return clone(model), _num_samples(X_pool)
     kernel = as_kernel(model.kernel)
-    if isinstance(kernel.domain, GramRows):
+    if not kernel.domain.holds_points:
         raise InvalidInput("active.learn: a precomputed matrix has no points; give the kernel.")
     pool = kernel.domain.check(X_pool, "X_pool")
     return clone(model).set_params(kernel=kernel.fit_params(pool)), kernel.domain.size(pool)

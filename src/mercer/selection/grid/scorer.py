@@ -16,7 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from mercer.domains import GramRows, Table, Vectors, is_torch
+from mercer.domains import Table, Vectors, is_torch
 from mercer.errors import InvalidInput, MercerError
 from mercer.estimator import (
     KernelEstimator,
@@ -379,7 +379,7 @@ class FoldScorer:
         self, base: Any, kernel: Kernel, setting: dict[str, Any], k: int
     ) -> np.ndarray | None:
         """Return the matrix that a fold's fit may take parts of, None for a fit on the points."""
-        if isinstance(kernel.domain, GramRows) or any(map(of_kernel, setting)):
+        if not kernel.domain.holds_points or any(map(of_kernel, setting)):
             return None
         if isinstance(base, NeighborsBase) and isinstance(kernel.domain, Vectors):
             return None  # rounding decides between points at the same distance

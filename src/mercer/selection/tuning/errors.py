@@ -21,7 +21,6 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
 from mercer.estimator import check_labels, check_weights, class_signs
 from mercer.losses import Logistic, Pinball
@@ -261,7 +260,7 @@ class LeftOut(CountedErrors):
         self.exact = isinstance(model, NeighborsBase | GaussianProcessRegressor)
         self.criterion = f"{'exact' if self.exact else 'approximate'} leave-one-out: {what}"
         needs_points = is_margin(model)  # it keeps its support vectors only
-        again = needs_points or isinstance(data.kernel.domain, GramRows)
+        again = needs_points or not data.kernel.domain.holds_points
         self.again = (data.X,) if again else ()
 
     def check(self, axes: Iterable[Axis]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.memory import require_memory
 from mercer.solvers import check_index
@@ -245,11 +244,10 @@ def _condition(Z: Any, kernel: Any, both: Pair, owner: str) -> tuple[Any, Any]:
         raise InvalidInput(
             f"{owner}: X has {both.n} rows and Z has {n}; row i of all must belong together."
         )
-    if isinstance(kz.domain, GramRows):
-        try:
-            points = kz.domain.check_square(points, "Z")
-        except InvalidInput as error:
-            raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None
+    try:
+        points = kz.domain.check_training(points, "Z")
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None
     return kz.fit_params(points, both.weights), points
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from mercer.kernels import RBF, Kernel
 from mercer.memory import require_memory, row_blocks
-from mercer.operators import Dense, Gram, Operator
+from mercer.operators import Dense, Gram, Operator, gram_of
 from mercer.solvers import DenseEigen, Eigen, check_index, rpcholesky
 from mercer.statistics.dependence.shuffled import centred_matrix, gram_matrix
-from mercer.statistics.factors import Factor, factor_of, gram_operator
+from mercer.statistics.factors import Factor, factor_of
 from mercer.statistics.observations import points_at
 
 LEAST, MOST, STEPS = 1e-8, 1e2, 26  # ridges that are tried, in units of the largest eigenvalue
@@ -355,17 +355,16 @@ def residual_factors(
         f"{owner}: {rank} features of {n} points for three kernels",
         "Use a smaller rank",
     )
-    operator = _Hadamard(gram_operator(pair.kernel_x, pair.X), gram_operator(kernel, Z))
+    operator = _Hadamard(gram_of(pair.kernel_x, pair.X), gram_of(kernel, Z))
 
     def factor(K: Operator) -> Factor:
         return factor_of(rpcholesky(K, rank, int(rng.integers(2**31))), K.diagonal())
 
     targets = [
-        FeatureTarget(factor(K), w, counted)
-        for K in (operator, gram_operator(pair.kernel_y, pair.Y))
+        FeatureTarget(factor(K), w, counted) for K in (operator, gram_of(pair.kernel_y, pair.Y))
     ]
     if not tuned:
-        conditions = [factor(gram_operator(kernel, Z))]
+        conditions = [factor(gram_of(kernel, Z))]
         candidates = [[(conditions[0], 0.0)] for _ in targets]
     else:
         points = standardised(Z, w) if isinstance(Z, np.ndarray) else Z

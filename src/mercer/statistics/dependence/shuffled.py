@@ -19,15 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
-from mercer.engines import gram
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Precomputed, PrecomputedBound
 from mercer.memory import row_blocks
-from mercer.operators import Gram, inverses, joint, shuffled, shuffled_factors, shuffled_products
+from mercer.operators import (
+    Gram,
+    Place,
+    gram_of,
+    inverses,
+    joint,
+    shuffled,
+    shuffled_factors,
+    shuffled_products,
+)
 from mercer.settings import get_config
 from mercer.statistics.factors import Factor, error_bound, exact_factor
-from mercer.statistics.place import Place
 from mercer.statistics.samples import Pair
 
 # ---- The matrix A that turns any kernel matrix L into an estimate of dependence, Σᵢⱼ Aᵢⱼ Lᵢⱼ ----
@@ -384,10 +390,10 @@ def _centring(kernel: Kernel, Y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def rows_of(kernel: Kernel, X: Any, rows: slice) -> np.ndarray:
     """Return some rows of the kernel matrix as an array of our own."""
-    if isinstance(kernel.domain, GramRows):
+    if not kernel.domain.holds_points:
         return np.array(X[rows], dtype=np.float64)
     some = kernel.domain.take(X, np.arange(rows.start, rows.stop))
-    return np.array(gram(kernel._bind(some, X)), dtype=np.float64, copy=None, order="C")
+    return np.array(gram_of(kernel, some, X).to_dense(), dtype=np.float64, copy=None, order="C")
 
 
 def bound_values(kernel: Kernel, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -414,8 +420,6 @@ class _Rearranged(PrecomputedBound):
 
 def bound_matrix(kernel: Kernel, X: Any, order: np.ndarray | None = None) -> Any:
     """Return the kernel bound to the points, or to the points in another order."""
-    if order is None:
-        return kernel._bind(X)
-    if isinstance(kernel.domain, GramRows):
+    if order is not None and not kernel.domain.holds_points:
         return _Rearranged(kernel, X, order)
-    return kernel._bind(kernel.domain.take(X, order))
+    return gram_of(kernel, X if order is None else kernel.domain.take(X, order)).bound

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
-from mercer.operators import device_forms, many_forms
+from mercer.operators import Place, device_forms, many_forms, sources_of
 from mercer.settings import get_config
 from mercer.solvers import check_index
 from mercer.statistics.base import (
@@ -23,9 +23,8 @@ from mercer.statistics.base import (
 )
 from mercer.statistics.device import drawn_there
 from mercer.statistics.factors import rank_words
-from mercer.statistics.kernels import FAMILIES, Source, grid, listed, sources_of
+from mercer.statistics.kernels import FAMILIES, grid, listed
 from mercer.statistics.permutation import resample
-from mercer.statistics.place import Place
 from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample.discrepancy import Discrepancy
 from mercer.statistics.two_sample.forms import choose_forms, transposed_product
@@ -53,7 +52,7 @@ class _Forms:
 
     place: Place | None = None
 
-    def __init__(self, sources: Sequence[Source], size: int, rows: int, estimator: str):
+    def __init__(self, sources: Sequence[Any], size: int, rows: int, estimator: str):
         self.sources, self.size, self.estimator = sources, size, estimator
         # Values of profiles of a distance are at most 1; those of other kernels may have no range.
         exact = rows <= EXACT or not all(source.shared for source in sources)
@@ -85,7 +84,7 @@ class SharedForms(_Forms):
     for each kernel, in which terms of both signs keep rounding small.
     """
 
-    def __init__(self, sources: Sequence[Source], points: Labelled, estimator: str):
+    def __init__(self, sources: Sequence[Any], points: Labelled, estimator: str):
         super().__init__(sources, len(points), len(points), estimator)
         self.points, self.t = points, points.weights
         self.sums: Any = None
@@ -137,7 +136,7 @@ class SharedForms(_Forms):
 class DeviceShared(SharedForms):
     """The same on a device."""
 
-    def __init__(self, sources: Sequence[Source], points: Labelled, estimator: str):
+    def __init__(self, sources: Sequence[Any], points: Labelled, estimator: str):
         super().__init__(sources, points, estimator)
         place: Any = points.place
         self.place = place
@@ -158,7 +157,7 @@ class DeviceShared(SharedForms):
 class SignedForms(_Forms):
     """MMD² of each kernel when pairs (xᵢ, yᵢ) change places by signs: rᵀHr over i ≠ j."""
 
-    def __init__(self, sources: Sequence[Source], n: int, estimator: str):
+    def __init__(self, sources: Sequence[Any], n: int, estimator: str):
         super().__init__(sources, n, 2 * n, estimator)
         self.places = ((0, 0, 1.0), (n, n, 1.0), (0, n, -1.0), (n, 0, -1.0))
 
@@ -179,7 +178,7 @@ class SignedForms(_Forms):
 class DeviceSigned(SignedForms):
     """The same on a device."""
 
-    def __init__(self, sources: Sequence[Source], n: int, estimator: str, place: Place):
+    def __init__(self, sources: Sequence[Any], n: int, estimator: str, place: Place):
         super().__init__(sources, n, estimator)
         self.place = place
         self._set_precision(not place.single, 2 * n)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
 from mercer.kernels import Bound
 from mercer.operators import quadratic
 from mercer.rkhs import Function
@@ -122,7 +121,7 @@ def witness(X: Any, Y: Any, kernel: Any = None, *, sample_weight: Any = None) ->
     points = labelled([X, Y], kernel, sample_weight, "witness", ["X", "Y"])
     share = points.weights / points.totals()[points.labels]
     coef = np.where(points.labels == 0, share, -share)
-    kept = points.given if isinstance(points.kernel.domain, GramRows) else points.Z
+    kept = points.Z if points.kernel.domain.holds_points else points.given
     return Function(points.kernel, kept, coef)
 
 

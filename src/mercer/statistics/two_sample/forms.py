@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import is_torch, namespace
-from mercer.engines import gram, pick
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.memory import require_memory, row_blocks
-from mercer.operators import Dense, Gram, quadratic
+from mercer.operators import Dense, Gram, Place, gram_of, quadratic
 from mercer.settings import get_config
 from mercer.solvers import check_index, rpcholesky
-from mercer.statistics.place import Place
 
 ROUNDING = 2.0**-46  # error of a mean of kernel values, relative to the largest k(x, x)
 
@@ -119,16 +117,13 @@ class TiledForms(Forms):
     """
 
     def __init__(self, kernel: Kernel, Z: Any, weights: np.ndarray, keep: bool):
-        engine = pick(Z)
+        gram, N = gram_of(kernel, Z), len(weights)
         with np.errstate(all="ignore"):  # an overflow is named when its tile comes
-            diagonal = np.asarray(engine.to_numpy(engine.diag(kernel, Z)), dtype=np.float64)
-        super().__init__(weights, diagonal)
-        self.bound = engine.bound(kernel, Z)
-        N = len(weights)
+            super().__init__(weights, np.asarray(gram.diagonal(), dtype=np.float64))
         given = isinstance(kernel, Precomputed)
         if keep and not given and 8 * N * N <= get_config().memory // 2:
-            K = engine.to_numpy(gram(self.bound))
-            self.bound = Precomputed()._bind(K)
+            gram = gram_of(Precomputed(), gram.to_dense())
+        self.bound = gram.bound
 
     def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
         """Return vᵀKv for each column of V; the first call also finds Kt."""

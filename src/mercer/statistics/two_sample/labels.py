@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, is_torch
+from mercer.domains import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear
 from mercer.memory import require_memory
+from mercer.operators import Place, place_of
 from mercer.settings import get_config
 from mercer.solvers import users_level
 from mercer.statistics.device import vectors_there
 from mercer.statistics.permutation import CountedRelabel, Relabel, Signs, row_labels
-from mercer.statistics.place import Place, place_of
 from mercer.statistics.samples import as_counts, pool
 
 FEW = 64  # features that are always few
@@ -274,7 +274,7 @@ class Labelled:
         rows = np.concatenate([np.arange(ends[i] - self.sizes[i], ends[i]) for i in labels])
         own = replace(
             self,
-            Z=submatrix(self.kernel, self.Z, index),
+            Z=self.kernel.domain.subset(self.Z, index),
             labels=np.searchsorted(labels, self.labels[index]).astype(np.uint8),
             weights=self.weights[index],
             counts=None if self.counts is None else self.counts[index],
@@ -317,7 +317,7 @@ def labelled(
     w = np.ones(len(labels)) if w is None else w
     given = np.flatnonzero(w > 0)
     if len(given) < len(labels):
-        Z, labels, w = submatrix(k, Z, given), labels[given], w[given]
+        Z, labels, w = k.domain.subset(Z, given), labels[given], w[given]
     counts = None if (w == 1).all() else as_counts(w)
     place = place_of(*samples, owner=owner)
     return Labelled(k, Z, labels, w, counts, given, tuple(sizes), names, place)
@@ -336,7 +336,7 @@ def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kerne
         Weights of the points.
     """
     N, width = len(weights), Z.shape[1] if isinstance(Z, np.ndarray) and Z.ndim == 2 else 0
-    D = None if isinstance(kernel.domain, GramRows) else kernel._n_features(Z)
+    D = kernel._n_features(Z)
     if D is None or D > max(N, FEW, width) or 16 * N * D > get_config().memory // SHARE:
         return kernel, Z
     with np.errstate(all="ignore"):
@@ -345,13 +345,6 @@ def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kerne
         F = F - F[:1]  # equal points become 0 exactly
         F -= (weights @ F) / weights.sum()
     return (Linear(), F) if np.isfinite(F).all() else (kernel, Z)
-
-
-def submatrix(kernel: Kernel, Z: Any, index: np.ndarray) -> Any:
-    """Return some of the points; of a precomputed kernel their own Gram matrix."""
-    if isinstance(kernel.domain, GramRows):
-        return Z[np.ix_(index, index)]
-    return kernel.domain.take(Z, index)
 
 
 def weights_of(sample_weight: Any, names: list[str], owner: str) -> list[Any]:

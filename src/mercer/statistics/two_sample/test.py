@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma, norm
 
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput
+from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator, check_finite, check_null
@@ -113,8 +113,8 @@ def cross_normal(
     judge = np.concatenate([part[:h] for part, h in zip(index, half, strict=True)])
     labels = points.labels[make]
     coef = np.where(labels == 0, 1.0 / (labels == 0).sum(), -1.0 / (labels == 1).sum())
-    points.kernel._bind(points.Z).verify()
-    f = _values(points.kernel, points.Z, judge, make, coef)
+    gram_of(points.kernel, points.Z).bound.verify()
+    f = gram_of(points.kernel, *points.kernel.domain.pair(points.Z, judge, make)) @ coef
     check_finite(f, owner)
     unit = float(np.ldexp(1.0, np.frexp(np.abs(f).max())[1]))  # squares stay in range
     f = f / unit
@@ -129,13 +129,6 @@ def cross_normal(
         return 0.0, 1.0, square * unit
     statistic = square / error
     return statistic, float(max(norm.sf(statistic), SMALLEST)), square * unit
-
-
-def _values(kernel: Any, Z: Any, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> Any:
-    if isinstance(kernel.domain, GramRows):
-        return Z[np.ix_(rows, cols)] @ coef
-    take = kernel.domain.take
-    return np.asarray(kernel.matmul(take(Z, rows), take(Z, cols), coef))
 
 
 # ---- two sample ----

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.estimator import (
     JUDGED,
     KernelEstimator,
@@ -116,6 +117,17 @@ def _mean_variance(kernel: Kernel, X: Any) -> float:
 TIE = 1e-9  # difference of probabilities that rounding may make
 ROWS = 512  # of new points at a time
 SMALL = 600  # rows up to which a part of them is not asked first
+
+
+def _fits_words(model: Any) -> bool:
+    """Whether a model holds what its words and its kernel ask for."""
+    precomputed = isinstance(model.kernel_.domain, GramRows)
+    return (
+        (model.multi_class_ == "binary") == (len(model.classes_) == 2)
+        and (model.multi_class_ != "softmax" or model.link_ == "logit")
+        and (model.gram_fit_ is not None) == precomputed
+        and bool(np.isin(model.y_fit_, np.arange(len(model.classes_))).all())
+    )
 
 
 class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
@@ -233,21 +245,23 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
            [0.5, 0.5]])
     """
 
-    _learned = (
-        *KernelEstimator._learned,
-        "classes_",
-        "multi_class_",
-        "method_",
-        "link_",
-        "y_fit_",
-        "sample_weight_",
-        "sites_",
-        "gram_fit_",
-        "theta_",
-        "theta_names_",
-        "log_marginal_likelihood_value_",
-        "search_",
+    _state = (
+        state.SOLVED
+        | {
+            "intercept_": state.Array("t?"),
+            "classes_": state.Labels("t?"),
+            "multi_class_": state.Words("binary", "softmax", "one_vs_rest"),
+            "method_": state.Words(*METHODS),
+            "link_": state.Words("logit", "probit"),
+            "y_fit_": state.Array("n", least=0, below="c"),
+            "sample_weight_": state.Maybe(state.Array("n", above=0)),
+            "sites_": state.Array("n", "t?", least=0),
+            "gram_fit_": state.Maybe(state.Array("n", "n")),
+            "search_": state.Maybe(state.Such(Search)),
+        }
+        | state.others("theta_", "theta_names_", "log_marginal_likelihood_value_", needed=True)
     )
+    _rules = ((state.MISFIT, _fits_words),)
 
     classes_: np.ndarray
     _covariance_cache: LatentCovariance | None = None
@@ -649,39 +663,6 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         state = dict(super().__getstate__())
         state.pop("_covariance_cache", None)  # n² numbers that are quickly made again
         return state
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
-        owner = type(self).__name__
-        missing = sorted(set(self._learned) - {"feature_names_in_", "n_features_in_"} - set(held))
-        if missing:
-            raise ModelFileError(f"a {owner} without {', '.join(missing)}")
-        n, *columns = np.shape(self.dual_coef_)
-        C, weights, gram = len(self.classes_), self.sample_weight_, self.gram_fit_
-        precomputed = isinstance(self.kernel_.domain, GramRows)
-        fits = (
-            columns == ([] if C == 2 else [C])
-            and (self.multi_class_ == "binary") == (C == 2)
-            and self.multi_class_ in ("binary", "softmax", "one_vs_rest")
-            and self.method_ in METHODS
-            and self.link_ in ("logit", "probit")
-            and (self.multi_class_ != "softmax" or self.link_ == "logit")
-            and np.shape(self.sites_) == (n, *columns)
-            and np.shape(self.y_fit_) == (n,)
-            and np.isin(self.y_fit_, np.arange(C)).all()
-            and list(np.shape(self.intercept_)) == columns
-            and (weights is None or (np.shape(weights) == (n,) and np.all(weights > 0)))
-            and (gram is not None) == precomputed
-            and (gram is None or np.shape(gram) == (n, n))
-            and np.isfinite(self.dual_coef_).all()
-            and np.all(self.sites_ >= 0)
-            and (self.search_ is None or isinstance(self.search_, Search))
-        )
-        if not fits:
-            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
 
 
 def _objective(inference: Inference, parameters: Parameters) -> Any:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.engines.device import computing_on
-from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import KernelEstimator, check_same_points, follows_data
+from mercer.errors import InvalidInput
+from mercer.estimator import check_same_points, follows_data
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression.data import Basis, Targets, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
     from mercer.models.gp.parameters import Parameters
     from mercer.models.gp.regression.data import Basis
     from mercer.models.gp.regression.evidence import Evidence, GaussianFit
+
+
+def _basis_size(model: Any) -> int:
+    return model._basis().size
+
+
+def _has_basis(model: Any) -> bool:
+    """Whether a mean with slopes has them all."""
+    slopes = model.basis_center_ is not None and model.mean_coef_ is not None
+    return model.basis_scale_ is None or slopes
 
 
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegressor):
@@ -167,23 +178,25 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     0.07
     """
 
-    _learned = (
-        *KernelEstimator._learned,
-        "noise_",
-        "scaled_noise_",
-        "y_fit_",
-        "sample_weight_",
-        "y_mean_",
-        "y_scale_",
-        "mean_coef_",
-        "basis_center_",
-        "basis_scale_",
-        "basis_coef_",
-        "theta_",
-        "theta_names_",
-        "log_marginal_likelihood_value_",
-        "search_",
+    _state = (
+        state.SOLVED
+        | {
+            "scaled_noise_": state.Floats("n?", least=0),
+            "y_fit_": state.Floats("n", "t?"),
+            "sample_weight_": state.Maybe(state.Array("n", above=0)),
+            "y_mean_": state.Floats("t"),
+            "y_scale_": state.Floats("t", above=0),
+            "mean_coef_": state.Maybe(state.Array("p", "t?")),
+            "basis_center_": state.Maybe(state.Array("p")),
+            "basis_scale_": state.Maybe(state.Array("p")),
+            "basis_coef_": state.Maybe(state.Array(_basis_size, "t")),
+            "search_": state.Maybe(state.Such(Search)),
+        }
+        | state.others(
+            "noise_", "theta_", "theta_names_", "log_marginal_likelihood_value_", needed=True
+        )
     )
+    _rules = ((state.MISFIT, _has_basis),)
     _gaussian_cache: GaussianFit | None = None
     score = ProcessRegressor.score  # not that of scikit-learn's mixin
 
@@ -698,34 +711,3 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         state = dict(super().__getstate__())
         state.pop("_gaussian_cache", None)  # n² numbers that a few seconds make again
         return state
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
-        needed = set(self._learned) - {"feature_names_in_", "n_features_in_"}
-        missing = sorted(needed - set(held))
-        if missing:
-            raise ModelFileError(f"a {type(self).__name__} without {', '.join(missing)}")
-        n, *outputs = np.shape(self.dual_coef_)
-        t = outputs[0] if outputs else 1
-        weights, beta = self.sample_weight_, self.basis_coef_
-        finite = ("dual_coef_", "intercept_", "y_fit_", "y_mean_", "y_scale_", "scaled_noise_")
-        d = None if self.basis_scale_ is None else np.shape(self.basis_scale_)
-        fits = (
-            list(np.shape(self.intercept_)) == outputs
-            and np.shape(self.y_fit_) == np.shape(self.dual_coef_)
-            and np.shape(self.y_mean_) == np.shape(self.y_scale_) == (t,)
-            and (weights is None or (np.shape(weights) == (n,) and np.all(weights > 0)))
-            and np.shape(self.scaled_noise_) in ((), (n,))
-            and all(np.isfinite(held[name]).all() for name in finite)
-            and np.all(self.y_scale_ > 0)
-            and np.all(np.asarray(self.scaled_noise_) >= 0)
-            and (d is None or np.shape(held["basis_center_"]) == d)
-            and (beta is None or np.shape(beta) == (self._basis().size, t))  # type: ignore[union-attr]
-            and (d is None or np.shape(held["mean_coef_"]) == (*d, *outputs))
-            and (self.search_ is None or isinstance(self.search_, Search))
-        )
-        if not fits:
-            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")

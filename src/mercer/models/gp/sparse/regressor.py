@@ -8,9 +8,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from mercer import state
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.memory import require_memory
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression import (
@@ -163,26 +164,19 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     True
     """
 
-    _learned = (
-        "kernel_",
-        "X_fit_",
-        "dual_coef_",
-        "intercept_",
-        "solution_",
-        "n_features_in_",
-        "feature_names_in_",
-        "noise_",
-        "scaled_noise_",
-        "noise_level_",
-        "y_mean_",
-        "y_scale_",
-        "inducing_factor_",
-        "posterior_factor_",
-        "theta_",
-        "theta_names_",
-        "log_marginal_likelihood_value_",
-        "log_evidence_upper_",
-        "search_",
+    _state = (
+        state.SOLVED
+        | {
+            "scaled_noise_": state.Floats("rows?", above=0),
+            "noise_level_": state.Floats(above=0),
+            "y_mean_": state.Floats("t"),
+            "y_scale_": state.Floats("t", above=0),
+            "inducing_factor_": state.Triangle("n"),
+            "posterior_factor_": state.Triangle("n"),
+            "search_": state.Maybe(state.Such(Search)),
+        }
+        | state.others("noise_", "theta_", "theta_names_", needed=True)
+        | state.others("log_marginal_likelihood_value_", "log_evidence_upper_", needed=True)
     )
     mean = "zero"
     score = ProcessRegressor.score  # not that of scikit-learn's mixin
@@ -478,42 +472,6 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         state = dict(super().__getstate__())
         state.pop("_rows", None)  # a model is small; the rows are the user's
         return state
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
-        missing = sorted(set(self._learned) - {"feature_names_in_", "n_features_in_"} - set(held))
-        if missing:
-            raise ModelFileError(f"a {type(self).__name__} without {', '.join(missing)}")
-        m, *outputs = np.shape(self.dual_coef_)
-        t = outputs[0] if outputs else 1
-        finite = (
-            "dual_coef_",
-            "intercept_",
-            "y_mean_",
-            "y_scale_",
-            "noise_level_",
-            "scaled_noise_",
-        )
-        matrices = (self.inducing_factor_, self.posterior_factor_)
-        fits = (
-            list(np.shape(self.intercept_)) == outputs
-            and self.kernel_.domain.size(self.X_fit_) == m
-            and np.shape(self.y_mean_) == np.shape(self.y_scale_) == (t,)
-            and all(np.shape(A) == (m, m) and np.isfinite(A).all() for A in matrices)
-            and all((np.diagonal(A) > 0).all() for A in matrices)
-            and all(np.isfinite(held[name]).all() for name in finite)
-            and np.all(self.y_scale_ > 0)
-            and np.ndim(self.scaled_noise_) < 2
-            and np.ndim(self.noise_level_) == 0
-            and np.all(np.asarray(self.scaled_noise_) > 0)
-            and self.noise_level_ > 0
-            and (self.search_ is None or isinstance(self.search_, Search))
-        )
-        if not fits:
-            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
 
 
 def _check_points(given: Any, problem: Problem, owner: str) -> Any:
