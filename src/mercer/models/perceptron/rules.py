@@ -147,10 +147,13 @@ class Training:
     def _whole(self) -> np.ndarray | None:
         """Return the Gram matrix when it is given or fits the budget."""
         classes, n = self.signs.shape
-        fits = (n * n + 8 * classes * n) * 8 <= WHOLE * get_config().memory
-        if fits or not self.kernel.domain.holds_points:
-            return np.ascontiguousarray(self.gram.to_dense(), dtype=np.float64)
-        return None
+        if not self.kernel.domain.holds_points:
+            K = self.gram.X
+        elif (n * n + 8 * classes * n) * 8 <= WHOLE * get_config().memory:
+            K = self.gram.to_dense()
+        else:
+            return None
+        return np.ascontiguousarray(K, dtype=np.float64)
 
     # -- epochs -------------------------------------------------------------------------------
     def epoch(self, order: np.ndarray) -> int:
