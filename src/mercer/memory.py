@@ -99,12 +99,11 @@ def require_gram(kernel: Any, X: Any, Y: Any) -> None:
     """Raise `MemoryBudgetExceeded` when the matrix k(X, Y) does not fit the budget."""
     n = kernel.domain.size(X)
     m = n if Y is None else kernel.domain.size(Y)
-    single = str(getattr(X, "dtype", "")).endswith("float32")
-    needed = n * m * (4 if single else 8)
-    if needed <= free_memory(X):
+    if n * m * 8 <= free_memory(X):
         return
+    single = str(getattr(X, "dtype", "")).endswith("float32")
     require_memory(
-        needed,
+        n * m * (4 if single else 8),
         f"{kernel!r}: the {n} × {m} matrix",
         "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
         X,

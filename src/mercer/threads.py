@@ -29,13 +29,15 @@ class _SingleThreadedBLAS:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limiter: Any = None
+        self._before: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
                 _take_control()
-                self._limiter = _controller().limit(limits=1, user_api="blas")
+                self._before = [(lib, n) for lib in _libraries() if (n := lib.num_threads) != 1]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
             self._inside += 1
 
     def __exit__(self, *exc) -> None:
@@ -43,8 +45,8 @@ class _SingleThreadedBLAS:
             self._inside -= 1
             if self._inside == 0:
                 _take_control()  # the last to leave need not be the one that came first
-                self._limiter.restore_original_limits()
-                self._limiter = None
+                for library, threads in self._before:
+                    library.set_num_threads(threads)
                 _take_control()
 
 
@@ -66,11 +68,13 @@ def _take_control() -> None:
 
 
 @lru_cache(maxsize=1)
-def _controller():
+def _libraries() -> list[Any]:
+    """Return the libraries of BLAS in this process, whose numbers of threads can be set."""
     import scipy.linalg  # noqa: F401  (SciPy's BLAS must be loaded to be found)
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    found = ThreadpoolController().lib_controllers
+    return [library for library in found if library.user_api == "blas"]
 
 
 # Arguments of the routines, each by its address: c a letter, i an int of C, d doubles.

@@ -52,6 +52,10 @@ class Domain:
         """Return two collections whose kernel values are K[rows, columns] of training points X."""
         return self.take(X, rows), self.take(X, columns)
 
+    def as_new(self, X: Any, index: Index, training: Index) -> Any:
+        """Return points of X as new ones to a model that was fitted on those at `training`."""
+        return self.take(X, index)
+
     def keep(self, X: Any) -> Any:
         """Return what a fitted model must keep of X to evaluate k(new points, X)."""
         return X
@@ -76,7 +80,7 @@ class Domain:
         """Return checked training points without the rounding of single precision, if it shows."""
         return X
 
-    def require_again(self, X: Any, owner: str, verb: str) -> None:
+    def require_again(self, X: Any, owner: str, verb: str, how: str | None = None) -> None:
         """Refuse to do without training points of which a fitted model keeps too little."""
 
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:

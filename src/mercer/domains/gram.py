@@ -87,6 +87,10 @@ class GramRows(Domain):
         """Return rows of kernel values, and the positions of training points among them."""
         return X[rows], np.arange(X.shape[1])[columns]
 
+    def as_new(self, X: np.ndarray, index: Any, training: Any) -> np.ndarray:
+        """Return the kernel values of points with those that a model was fitted on."""
+        return np.ascontiguousarray(X[np.ix_(index, training)])
+
     def keep(self, X: np.ndarray) -> np.ndarray:
         """Return the positions of the training points."""
         return np.arange(X.shape[0]) if X.ndim == 2 else X
@@ -107,12 +111,12 @@ class GramRows(Domain):
         """Return a matrix that can be a Gram matrix, or refuse it."""
         return self.check_square(X, name)
 
-    def require_again(self, X: Any, owner: str, verb: str) -> None:
+    def require_again(self, X: Any, owner: str, verb: str, how: str | None = None) -> None:
         """Refuse to do without the Gram matrix, of which a fitted model keeps positions only."""
         if X is None:
             raise InvalidInput(
                 f"{owner}.{verb}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                f"training matrix again: {verb}(K)."
+                f"training matrix again: {how or f'{verb}(K)'}."
             )
 
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:

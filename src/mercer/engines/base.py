@@ -58,8 +58,6 @@ class Engine:
 
 def pick(*collections: Any) -> Engine:
     """Return the engine for these collections, following ``mercer.config(engine=...)``."""
-    from mercer.engines.device import TorchEngine
-
     wanted = get_config().engine
     tensors = any(is_torch(X) for X in collections)
     if wanted == "numpy" and tensors:
@@ -68,6 +66,8 @@ def pick(*collections: Any) -> Engine:
             "give X.cpu().numpy()."
         )
     if wanted == "torch" or tensors:
+        from mercer.engines.device import TorchEngine
+
         return TorchEngine()
     return NumpyEngine()
 

@@ -86,6 +86,7 @@ from mercer.estimator.trust import (
     unproven as unproven,
 )
 from mercer.estimator.values import (
+    feature_values as feature_values,
     feature_weights as feature_weights,
     in_rows as in_rows,
     is_plain_linear as is_plain_linear,

@@ -236,6 +236,8 @@ class RadialBound(Bound):
 
     @property
     def _type(self) -> str:
+        if self.xp is np:
+            return "float32" if self.dtype == np.float32 else "float64"
         return str(self.dtype).rpartition(".")[2]
 
     def _check_finite(self) -> None:

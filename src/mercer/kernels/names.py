@@ -44,7 +44,9 @@ def as_kernel(kernel: Any) -> Kernel:
     RBF(length_scale='scale')
     """
     if isinstance(kernel, Kernel):
-        return clone(kernel)
+        params = kernel.get_params(deep=False)
+        plain = all(type(value) in (float, int, str) for value in params.values())
+        return type(kernel)(**params) if plain else clone(kernel)
     if isinstance(kernel, str):
         if kernel not in SHORT_NAMES:
             raise InvalidInput(

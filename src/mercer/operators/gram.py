@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import is_torch, to_host
-from mercer.engines import NumpyEngine, below_diagonal, gram, pick, pull_points, pull_theta
+from mercer.engines import NumpyEngine, below_diagonal, gram, matmul, pick, pull_points, pull_theta
 from mercer.engines.device import full_precision
 from mercer.kernels import Kernel, Precomputed, as_kernel
 from mercer.memory import free_on, named_when_full, require_memory
@@ -55,8 +55,9 @@ class Gram(Operator):
         self.shape = (n, n if self.Y is None else size(self.Y))
         self.symmetric = self.Y is None
         self.psd = self.symmetric and self.kernel.psd
-        single = getattr(self.X, "dtype", None)
-        self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
+        kind = getattr(X, "dtype", None)
+        single = str(kind) == "torch.float32" if is_torch(X) else kind == np.float32
+        self.dtype = np.dtype(np.float32) if single else np.dtype(np.float64)
         self._keep = keep if self.kernel.domain.holds_points else None
         self._matrix: Any = X if self.symmetric and type(kernel) is Precomputed else None
         self._bound: Any = None
@@ -65,11 +66,15 @@ class Gram(Operator):
     @property
     def device(self) -> Any:
         """The device of torch that computes it; None in main memory."""
-        if is_torch(self.X):
-            return self.X.device
-        if self._engine.name != "torch" or not hasattr(self.X, "dtype"):
+        return None if self.like is None else self.like.device
+
+    @property
+    def like(self) -> Any:
+        """A tensor of no rows where K is computed; None in main memory."""
+        if self._engine.name != "torch":
             return None
-        return self._engine.asarray(np.zeros(1)).device
+        none = self._engine.asarray(self.kernel.domain.take(self.X, slice(0, 0)))
+        return none if is_torch(none) else None
 
     @property
     def nbytes(self) -> int:
@@ -90,13 +95,31 @@ class Gram(Operator):
         return self._matrix
 
     def _compute(self) -> np.ndarray:
-        return self._engine.to_numpy(self._engine.gram(self.kernel, self.X, self.Y))
+        return self._engine.to_numpy(self.matrix_there())
+
+    def matrix_there(self, single: bool = False) -> Any:
+        """Return the matrix where it is computed, a tensor or an array.
+
+        Parameters
+        ----------
+        single : bool, default=False
+            Whether it is rounded to float32, tile by tile.
+        """
+        if not single:
+            return self._engine.gram(self.kernel, self.X, self.Y)
+        bound = self.bound
+        place = {} if bound.xp is np else {"device": self.device}
+        return gram(bound, bound.xp.empty(self.shape, dtype=bound.xp.float32, **place))
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         K = self.kept()
         if K is not None:
             return _product(K, V)
-        return self._engine.to_numpy(self._engine.matmul(self.kernel, self.X, self.Y, V))
+        return self.times(V)
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """Return K V in tiles that are computed anew, whether the matrix is kept or not."""
+        return self._engine.to_numpy(matmul(self.bound, V))
 
     def _rmatmul(self, V: np.ndarray) -> np.ndarray:
         K = self.kept()

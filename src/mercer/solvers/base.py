@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -345,7 +346,7 @@ def check_finite_symmetric(K: np.ndarray, owner: str) -> None:
     if n == 0:
         return
     rows = K.T if K.flags.f_contiguous and not K.flags.c_contiguous else K
-    v = np.random.default_rng(0).uniform(0.5, 1.5, n) * np.where(np.arange(n) % 2, -1.0, 1.0)
+    v = _probe(n)
     forward, backward = np.empty(n), np.zeros(n)
     step = max(1, _SLAB // n)
     with np.errstate(all="ignore"):
@@ -360,6 +361,12 @@ def check_finite_symmetric(K: np.ndarray, owner: str) -> None:
         if np.abs(forward - backward).max() <= _asymmetry_allowed(K.dtype) * scale:
             return
     _explain_matrix(K, owner, step)
+
+
+@lru_cache(maxsize=4)
+def _probe(n: int) -> np.ndarray:
+    """Return the vector by which a matrix and its transpose are told apart."""
+    return np.random.default_rng(0).uniform(0.5, 1.5, n) * np.where(np.arange(n) % 2, -1.0, 1.0)
 
 
 def _asymmetry_allowed(dtype: np.dtype) -> float:

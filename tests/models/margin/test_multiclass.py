@@ -168,7 +168,7 @@ def test_linear_weights_of_pairs_and_rest():
         model = SVC(Linear(), 2.0, multi_class=kind).fit(X, y)
         assert model.coef_.shape == (count, 64)
         expected = X @ model.coef_.T + model.intercept_
-        np.testing.assert_allclose(model._values(X), expected, atol=1e-10)
+        np.testing.assert_allclose(machines.machine_values(model, X), expected, atol=1e-10)
 
 
 def test_a_class_of_one_row_and_unsorted_labels():

@@ -21,6 +21,7 @@ from sklearn.model_selection import (
 from mercer import RBF, SVC
 from mercer.errors import InvalidInput, NotConverged
 from mercer.models.margin.folds import stratified_folds
+from mercer.models.margin.machines import machine_values
 
 rng = np.random.default_rng(2)
 CS = np.logspace(-2, 2, 7)
@@ -50,7 +51,9 @@ def test_every_solution_is_that_of_a_cold_fit(data, kind, offset):
         assert 0 <= gap <= 1e-5 * abs(dual) + 1e-12 and member.solution_.converged
         assert count == len(member.support_)
         np.testing.assert_allclose(
-            member._values(x), cold._values(x), atol=1e-3 * np.abs(cold._values(x)).max()
+            machine_values(member, x),
+            machine_values(cold, x),
+            atol=1e-3 * np.abs(machine_values(cold, x)).max(),
         )
         same = member.predict(x) == cold.predict(x)
         assert same.mean() > 0.99

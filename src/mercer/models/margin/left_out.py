@@ -23,12 +23,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows, same_points
-from mercer.engines import pick
+from mercer.domains import same_points
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
-from mercer.models.margin.machines import columns_of
+from mercer.models.margin.machines import columns_of, machine_values
+from mercer.operators import gram_of
 from mercer.solvers import factor
 
 # Of the mean diagonal, added to the free block: points in the span of others make it singular.
@@ -48,9 +48,8 @@ def span_loo(
     which coefficients are strictly inside their bounds, `offset` whether b was fitted, that is Σaᵢ
     is fixed.
     """
-    engine = pick(points)
     coef = np.asarray(coef, dtype=float)
-    values = engine.to_numpy(engine.matmul(kernel, points, None, coef)) + float(intercept)
+    values = gram_of(kernel, points) @ coef + float(intercept)
     return values - span_moves(kernel, points, coef, free, offset)
 
 
@@ -73,7 +72,7 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
     Where the rule has no answer, that is with an offset and no other free point to make up for the
     one left out, it is k(x, x): the others, all at their bounds, stay as they are.
     """
-    diagonal = np.asarray(kernel._diag(points), dtype=float)
+    diagonal = np.asarray(gram_of(kernel, points).diagonal(), dtype=float)
     inside, others = np.flatnonzero(free), np.flatnonzero(~free)
     out = diagonal.copy()
     m = len(inside)
@@ -123,7 +122,7 @@ def leaves_box(
     """
     inside = np.flatnonzero(free)
     m, out = len(inside), np.zeros(len(coef), dtype=bool)
-    diagonal = np.asarray(kernel._diag(points), dtype=float)
+    diagonal = np.asarray(gram_of(kernel, points).diagonal(), dtype=float)
     used = np.flatnonzero(coef)
     if m == 0 or not diagonal.any() or not len(used):
         return out
@@ -165,11 +164,11 @@ def _factored(
 
 def _block(kernel: Kernel, points: Any, rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
     """Return a block of the Gram matrix of the points; without columns the symmetric one."""
-    if isinstance(kernel.domain, GramRows):
-        return np.asarray(points[np.ix_(rows, rows if columns is None else columns)], dtype=float)
-    take, engine = kernel.domain.take, pick(points)
-    Y = None if columns is None else take(points, columns)
-    return np.asarray(engine.to_numpy(engine.gram(kernel, take(points, rows), Y)), dtype=float)
+    if columns is None:
+        K = gram_of(kernel, kernel.domain.subset(points, rows))
+    else:
+        K = gram_of(kernel, *kernel.domain.pair(points, rows, columns))
+    return np.asarray(K.to_dense(), dtype=float)
 
 
 # ---- Which values of the span rule cannot be believed, and fits without the row in their place.
@@ -291,7 +290,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
         )
     points = model._check_new(X)
     _check_training(model, points, owner)
-    fitted, kernel, support = model._values(X), model.kernel_, model.support_
+    fitted, kernel, support = machine_values(model, X), model.kernel_, model.support_
     n, offset = len(fitted), bool(model.fit_intercept)
     y, w = vars(model).get("y_fit_"), vars(model).get("weights_fit_")
     w = np.ones(n) if w is None else w
@@ -308,8 +307,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
         free = model.support_kind_[used] == "margin"
         if several and not free.all():
             # Bound in some problem; here only if inside of the margin by more than the tolerance.
-            engine = pick(mine)
-            f = engine.to_numpy(engine.matmul(kernel, mine, None, a)) + b
+            f = gram_of(kernel, mine) @ a + b
             free |= np.sign(a) * f >= 1 - 2 * float(model.solution_.residual)
         values[rows, j] = span_loo(kernel, mine, a, free, b, offset)
         if rows_to_doubt(n, int(free.sum()), features):
@@ -362,16 +360,14 @@ def _without(
         fit = clone(model).set_params(**settings).fit(part, targets, sample_weight=w[others])
     except (InvalidInput, NotSeparable):  # ν may be too large without the row
         return values[i]
-    if isinstance(kernel.domain, GramRows):
-        return fit._values(points[i, others][None, :])[0]
-    return fit._values(kernel.domain.take(points, [i]))[0]
+    return machine_values(fit, kernel.domain.as_new(points, [i], others))[0]
 
 
 def _check_training(model: Any, points: Any, owner: str) -> None:
     """Refuse points that are plainly not those of the fit: the support vectors must be in place."""
     domain, support = model.kernel_.domain, model.support_
-    if isinstance(domain, GramRows):
-        domain.check_square(points)
+    domain.check_training(points)
+    if not domain.holds_points:
         return
     n, y = domain.size(points), vars(model).get("y_fit_")
     last = int(support.max(initial=-1))

@@ -10,11 +10,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.engines import pick
 from mercer.errors import ModelFileError
-from mercer.estimator import ONLY, Plan, Study, is_plain_linear, linear_weights, study_of
-from mercer.memory import row_blocks
+from mercer.estimator import (
+    ONLY,
+    Plan,
+    Study,
+    feature_values,
+    is_plain_linear,
+    linear_weights,
+    study_of,
+)
 from mercer.models.margin.problems import n_tasks, pair_columns
+from mercer.operators import gram_of
 from mercer.rkhs import Function
 from mercer.solvers.box import rows_kept, smo_cost
 
@@ -66,7 +73,7 @@ def weights_of_columns(model: Any) -> np.ndarray:
     return np.asarray(model.support_vectors_.T @ columns_of(model)).T.copy()
 
 
-def values(model: Any, X: Any) -> np.ndarray:
+def machine_values(model: Any, X: Any) -> np.ndarray:
     """Return f(x) + b for new points, shape (n, problems), in tiles."""
     X = model._check_new(X)
     kernel = model.kernel_
@@ -76,9 +83,7 @@ def values(model: Any, X: Any) -> np.ndarray:
         if not len(model.support_):
             out = np.zeros((domain.size(X), len(model.intercept_)))
         elif (weights := weights_of_features(model)) is not None:
-            tiles = row_blocks(domain.size(X), len(weights) * 16)
-            parts = [np.asarray(kernel._features(domain.take(X, r)) @ weights) for r in tiles]
-            out = np.concatenate(parts)
+            out = feature_values(kernel, X, weights)
         else:
             out = _products(model, X, points)
         out = out + model.intercept_
@@ -86,13 +91,9 @@ def values(model: Any, X: Any) -> np.ndarray:
 
 
 def _products(model: Any, X: Any, points: Any) -> np.ndarray:
-    kernel, engine = model.kernel_, pick(X)
-
-    def product(points: Any, coef: np.ndarray) -> np.ndarray:
-        return engine.to_numpy(engine.matmul(kernel, X, points, coef))
-
+    kernel = model.kernel_
     if not has_pairs(model) or len(model.classes_) < BY_CLASS:
-        return product(points, columns_of(model))
+        return gram_of(kernel, X, points) @ columns_of(model)
     # The support vectors of class c have k − 1 coefficients each, not one for every pair.
     k, ends = len(model.classes_), np.cumsum(model.n_support_)
     out = np.zeros((kernel.domain.size(X), k * (k - 1) // 2))
@@ -101,7 +102,7 @@ def _products(model: Any, X: Any, points: Any) -> np.ndarray:
         if start == stop:
             continue
         mine = kernel.domain.take(points, slice(int(start), int(stop)))
-        part = product(mine, np.ascontiguousarray(model.dual_coef_[:, start:stop].T))
+        part = gram_of(kernel, X, mine) @ np.ascontiguousarray(model.dual_coef_[:, start:stop].T)
         for j in range(k):
             if j != c:
                 out[:, pair[min(c, j), max(c, j)]] += part[:, j if j < c else j - 1]

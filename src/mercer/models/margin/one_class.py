@@ -15,8 +15,8 @@ from mercer.models.margin.machines import (
     MACHINE,
     RULES,
     function_of,
+    machine_values,
     plan_machine,
-    values,
     weights_of_columns,
 )
 from mercer.models.margin.problems import (
@@ -108,7 +108,6 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
 
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
-    _values = values
     _plan = plan_machine
 
     def __init__(
@@ -214,7 +213,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self._values(X)[:, 0]
+        return machine_values(self, X)[:, 0]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return f(x) for each row of X: the lower, the odder.

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import Clock
 from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
-from mercer.models.margin.machines import columns_of, has_pairs
+from mercer.models.margin.machines import columns_of, has_pairs, machine_values
 from mercer.models.margin.problems import votes
 from mercer.solvers import Rows
 
@@ -300,7 +300,7 @@ def _sigmoids(model: Any) -> tuple[np.ndarray, np.ndarray]:
 def probabilities(model: Any, X: Any) -> np.ndarray:
     """Return the probability of each class at new points, shape (n, n_classes)."""
     A, B = _sigmoids(model)
-    values, k = model._values(X), len(model.classes_)
+    values, k = machine_values(model, X), len(model.classes_)
     if k == 2:
         return from_sign(values[:, 0], A[0], B[0])
     if has_pairs(model):
@@ -312,6 +312,6 @@ def log_probabilities(model: Any, X: Any) -> np.ndarray:
     """Return logarithms of `probabilities`; of two classes without rounding to 0 first."""
     A, B = _sigmoids(model)
     if len(model.classes_) == 2:
-        return log_from_sign(model._values(X)[:, 0], A[0], B[0])
+        return log_from_sign(machine_values(model, X)[:, 0], A[0], B[0])
     with np.errstate(divide="ignore"):
         return np.log(probabilities(model, X))

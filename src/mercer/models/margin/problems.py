@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock, as_number, positive, step_limit
-from mercer.domains import GramRows
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import JUDGED, Sample, check_definite, unproven
 from mercer.kernels import Kernel, check_diagonal
@@ -435,9 +434,8 @@ def store(model: Any, data: Sample, machines: Sequence[Machine]) -> None:
     given = support if data.kept is None else data.kept[support]
     model.kernel_ = data.kernel
     model.support_ = given
-    precomputed = isinstance(domain, GramRows)
     model.support_vectors_ = (
-        given.copy() if precomputed else domain.keep(domain.take(data.X, support))
+        domain.keep_at(data.X, support) if domain.holds_points else given.copy()
     )
     model.support_kind_ = np.where(bound[support], "bound", "margin")
     columns = [spread(machine.coef, machine.index, m)[support] for machine in machines]
@@ -456,13 +454,9 @@ def store(model: Any, data: Sample, machines: Sequence[Machine]) -> None:
 
 def _keep_targets(model: Any, data: Sample) -> None:
     """Keep targets and weights, which leave-one-out needs to fit without a row."""
-    model.y_fit_, model.weights_fit_ = data.y.copy(), None
-    if data.kept is not None:
-        model.y_fit_ = np.zeros(data.n, dtype=data.y.dtype)
-        model.y_fit_[data.kept] = data.y
+    model.y_fit_, model.weights_fit_ = data.spread(data.y).astype(data.y.dtype), None
     if data.kept is not None or (data.weights != 1).any():
-        model.weights_fit_ = np.zeros(data.n)
-        model.weights_fit_[slice(None) if data.kept is None else data.kept] = data.weights
+        model.weights_fit_ = data.spread(data.weights).astype(float)
 
 
 def store_one(model: Any, data: Sample, machine: Machine) -> None:

@@ -20,9 +20,9 @@ from mercer.models.margin.machines import (
     TARGETS,
     function_of,
     has_pairs,
+    machine_values,
     n_problems,
     plan_machine,
-    values,
     weights_of_columns,
 )
 from mercer.models.margin.path import SVCPath, path_along_C
@@ -100,7 +100,6 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
     score = accuracy
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
-    _values = values
     _plan = plan_machine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -185,7 +184,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self._decisions(self._values(X))
+        return self._decisions(machine_values(self, X))
 
     def _decisions(self, values: np.ndarray) -> np.ndarray:
         if len(self.classes_) == 2:
@@ -203,7 +202,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        values = self._values(X)
+        values = machine_values(self, X)
         if len(self.classes_) > 2 and not has_pairs(self):
             raise InvalidInput(
                 f"{type(self).__name__}: it was fitted one against the rest and has no values of "

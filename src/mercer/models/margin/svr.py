@@ -18,8 +18,8 @@ from mercer.models.margin.machines import (
     RULES,
     TARGETS,
     function_of,
+    machine_values,
     plan_machine,
-    values,
     weights_of_columns,
 )
 from mercer.models.margin.problems import (
@@ -51,7 +51,6 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
     score = r_squared
     function_ = property(function_of)
     coef_ = property(weights_of_columns)
-    _values = values
     _plan = plan_machine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -102,7 +101,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self._values(X)[:, 0]
+        return machine_values(self, X)[:, 0]
 
     def loo(self, X: Any = None) -> np.ndarray:
         """Return about the predictions at the training points, each from a fit without it.

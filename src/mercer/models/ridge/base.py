@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.domains import GramRows, RowBlocks, to_host
-from mercer.engines import pick
+from mercer.domains import RowBlocks, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     SMALL,
@@ -21,7 +20,6 @@ from mercer.estimator import (
     SolverOptions,
     Study,
     Ways,
-    check_same_points,
     choose,
     feature_weights,
     in_double,
@@ -44,6 +42,7 @@ from mercer.models.ridge.exact import LeastSquares, eigen_cost
 from mercer.models.ridge.falkon import fit_on_centers, given_centers
 from mercer.models.ridge.left_out import as_groups
 from mercer.models.ridge.spectrum import RidgeFit
+from mercer.operators import gram_of
 from mercer.solvers import Solution
 from mercer.solvers.falkon import falkon_cost
 from mercer.solvers.linear import cg_cost, cholesky_cost, primal_cost
@@ -301,23 +300,14 @@ class Ridge(KernelEstimator):
         be those of the fit.
         """
         require_rows(self, verb)
-        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
-        precomputed = isinstance(domain, GramRows)
-        if K is not None and not precomputed:
-            if how is not None:
-                raise InvalidInput(
-                    f"{owner}: the model keeps its training points; call it without them. "
-                    "Only a precomputed Gram matrix must be passed again."
-                )
-            again = to_host(self._check_X(K, self.kernel_, reset=False))
-            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
-            K = None
-        if K is None and precomputed:
+        owner, domain = type(self).__name__, self.kernel_.domain
+        if K is not None and how is not None and domain.holds_points:
             raise InvalidInput(
-                f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                f"training matrix again: {how or f'{verb}(K)'}."
+                f"{owner}.{verb}: the model keeps its training points; call it without them. "
+                "Only a precomputed Gram matrix must be passed again."
             )
-        points = self.X_fit_ if K is None else self._check_again(K, verb)
+        domain.require_again(K, owner, verb, how)
+        points = self._points_again(K, verb)
         return LeastSquares(
             self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
         )
@@ -335,15 +325,14 @@ class Ridge(KernelEstimator):
             self._problem(K, "loo")  # refuses what is not the matrix of the fit
         return self._loo_cache.copy()
 
-    def _check_again(self, K: Any, verb: str) -> Any:
-        """Return the training matrix given a second time, if it is that of the fit."""
-        points = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
-        n = len(self.y_fit_)
+    def _points_again(self, X: Any, verb: str) -> Any:
+        points, n = super()._points_again(X, verb), len(self.y_fit_)
+        if self.kernel_.domain.holds_points:
+            return points
         # (K + αW⁻¹)a + b = y ties the matrix to the fit, at the cost of one product.
         w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
         a = self.dual_coef_.reshape(n, -1)
-        engine = pick(points)
-        Ka = engine.to_numpy(engine.matmul(self.kernel_, points, None, a))
+        Ka = gram_of(self.kernel_, points) @ a
         rest = w[:, None] * (self.y_fit_ - Ka - self.intercept_) - self.alpha_ * a
         if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
             raise InvalidInput(

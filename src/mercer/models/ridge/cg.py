@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg.blas import dsymv, ssymv
 
 from mercer.checks import Clock
-from mercer.domains import GramRows, is_torch
-from mercer.engines import gram, matmul, pick
+from mercer.domains import is_torch, to_host
 from mercer.kernels import Kernel
 from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge.spectrum import RidgeFit, dual_certificate
-from mercer.operators import Operator, rows_on_device
+from mercer.operators import Gram
 from mercer.settings import config, get_config
 from mercer.solvers import (
     ConjugateGradients,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 SYMMETRIC_COLUMNS = 2  # up to which products that read half of K win over one that reads all of it
 
 
-class RidgeGram(Operator):
+class RidgeGram(Gram):
     """K(X, X), on the device of the engine.
 
     ``matmul`` multiplies by what is kept: K in float64, K rounded to float32, or tiles made anew.
@@ -51,53 +50,28 @@ class RidgeGram(Operator):
         How to keep it; by default what half the budget allows.
     """
 
-    symmetric = True
-
     def __init__(self, kernel: Kernel, X: Any, storage: str | None = None):
-        self.kernel, self.X = kernel, X
-        self.engine = pick(X)
-        n = kernel.domain.size(X)
-        self.shape = (n, n)
-        self.psd = kernel.psd
-        self.bound = self.engine.bound(kernel, X)
-        self.storage = storage_for(n, self._like()) if storage is None else storage
-        if isinstance(kernel.domain, GramRows) and not is_torch(self.bound.collections[0]):
-            self.storage = "given"
+        self._hold(kernel, X, None, False)
+        if not kernel.domain.holds_points and self.like is None:
+            check_finite_symmetric(X, repr(kernel))
+            self.storage, self._matrix = "given", X
+            return
+        self.storage = storage_for(self.shape[0], self.like) if storage is None else storage
+        if self.storage != "none":
+            self._matrix = self.matrix_there(single=self.storage == "single")
         self.dtype = np.dtype(np.float32 if self.storage == "single" else np.float64)
-        self._K = self._kept()
 
-    @property
-    def device(self) -> Any:
-        """The device of torch that computes it; None in main memory."""
-        return None if self.bound.xp is np else self.bound._like.device
-
-    def rows_there(self) -> Callable[[np.ndarray], Any]:
-        """Return a function of positions that makes those rows as a tensor on the device."""
-        return rows_on_device(self.bound, self._K)
-
-    def _like(self) -> Any:
-        """Return a tensor where K would be, or None for NumPy."""
-        return None if self.bound.xp is np else self.bound.empty((0,))
-
-    def _kept(self) -> Any:
-        if self.storage == "none":
-            return None
-        if self.storage == "given":
-            check_finite_symmetric(self.X, repr(self.kernel))
-            return self.X
-        out = None
-        if self.storage == "single":
-            like = self.bound.empty((0,))
-            place = {} if self.bound.xp is np else {"device": like.device}
-            out = self.bound.xp.empty(self.shape, dtype=self.bound.xp.float32, **place)
-        return gram(self.bound, out)
+    @cached_property
+    def bound(self) -> Any:
+        """The kernel bound to the points, once for all products."""
+        return super().bound
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
-        K = self._K
+        K = self._matrix
         if K is None:
-            return self.exact(V)
+            return self.times(V)
         if is_torch(K):
-            return self.engine.to_numpy(K @ K.new_tensor(V))
+            return to_host(K @ K.new_tensor(V))
         V = np.asarray(V, dtype=K.dtype)
         if V.ndim == 2 and V.shape[1] <= SYMMETRIC_COLUMNS and K.flags.c_contiguous:
             symv = ssymv if K.dtype == np.float32 else dsymv
@@ -105,53 +79,8 @@ class RidgeGram(Operator):
         return K @ V
 
     def exact(self, V: np.ndarray) -> np.ndarray:
-        """Return K V in float64.
-
-        Parameters
-        ----------
-        V : ndarray of shape (n,) or (n, t)
-            What K is multiplied by.
-        """
-        if self.storage in ("double", "given"):
-            return self._matmul(V)
-        return self.engine.to_numpy(matmul(self.bound, V))
-
-    def _block(self, rows: Any, cols: Any) -> np.ndarray:
-        index = np.arange(self.shape[0])
-        rows, cols = index[rows], index[cols]
-        if self._K is not None:
-            return np.asarray(self.engine.to_numpy(self._K[rows][:, cols]))
-        return self._some(rows, cols)
-
-    def rows(self, index: Any) -> np.ndarray:
-        """Return whole rows.
-
-        Parameters
-        ----------
-        index : array of int
-            Which.
-        """
-        if self._K is not None:
-            return self.engine.to_numpy(self._K[index])
-        return self._some(np.asarray(index), None)
-
-    def _some(self, rows: np.ndarray, cols: np.ndarray | None) -> np.ndarray:
-        """Return entries made anew; noise lives on the diagonal, where other points do not see it.
-
-        They are those of k on two collections of points, so the diagonal is put in place.
-        """
-        take = self.kernel.domain.take
-        columns = self.X if cols is None else take(self.X, cols)
-        out = self.engine.to_numpy(self.engine.gram(self.kernel, take(self.X, rows), columns))
-        out = np.array(out, dtype=np.float64)
-        at = np.arange(self.shape[0]) if cols is None else cols
-        i, j = np.nonzero(rows[:, None] == at[None, :])
-        out[i, j] = self.diagonal()[rows[i]]
-        return out
-
-    def diagonal(self) -> np.ndarray:
-        """Return k(xᵢ, xᵢ)."""
-        return np.asarray(self.engine.to_numpy(self.engine.diag(self.kernel, self.X)))
+        """Return K V in float64."""
+        return self.times(V) if self.storage in ("single", "none") else self._matmul(V)
 
     def __repr__(self) -> str:
         return f"RidgeGram({self.kernel!r}, shape={self.shape}, storage={self.storage!r})"
@@ -196,7 +125,7 @@ class _Refinement:
         self.ridge: Any = alpha if p.equal else alpha / p.w
         self.column = np.reshape(self.ridge, (-1, 1))
         seed = 0 if options.random_state is None else options.random_state  # the answer is exact
-        most = None if on_gpu(self.K._like()) else rank  # there, by what is free there
+        most = None if on_gpu(self.K.like) else rank  # there, by what is free there
         self.made = LowRankPreconditioner(self.K, self.ridge, rank=most, random_state=seed)
         self.steps = self.rounds = 0
         self.limit, self.slow = "", False

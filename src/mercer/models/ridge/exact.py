@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, is_torch, to_host
-from mercer.engines import Rates, pick
+from mercer.domains import to_host
+from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import indefinite, is_sparse, unproven
 from mercer.kernels import Kernel
 from mercer.memory import named_when_full, require_memory
 from mercer.models.ridge.left_out import LEVERAGE, leave_groups_out, smoothers
-from mercer.models.ridge.primal import dual_of, solve_sparse
 from mercer.models.ridge.spectrum import (
     DualSpectrum,
     PrimalSpectrum,
@@ -30,6 +29,7 @@ from mercer.models.ridge.spectrum import (
     dual_certificate,
     primal_certificate,
 )
+from mercer.operators import gram_of
 from mercer.solvers import Cost, DenseEigen, Eigen, Facts, factor, gram_seconds
 from mercer.solvers.linear import EIGH
 
@@ -196,7 +196,7 @@ class LeastSquares:
     def _check_diagonal(self) -> None:
         """|k(x, y)|² ≤ k(x, x)k(y, y): finite lengths mean a finite Gram matrix, in O(n)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            d = np.asarray(to_host(self.kernel._diag(self.X)), dtype=float)
+            d = np.asarray(gram_of(self.kernel, self.X).diagonal(), dtype=float)
         if not np.isfinite(d).all():
             i = int(np.argmin(np.isfinite(d)))
             raise InvalidInput(
@@ -217,24 +217,22 @@ class LeastSquares:
         With `device` it is a tensor where the engine computes on one: formed, scaled and, by its
         owner, factorised in the same memory, with strips of it beside.
         """
-        m, engine = len(self.T), pick(self.X)
-        X = engine.asarray(self.X) if device else self.X
-        there = device and is_torch(X)
-        matrices = min(matrices, 1.4) if there else matrices
+        m, gram = len(self.T), gram_of(self.kernel, self.X)
+        like = gram.like if device else None
+        matrices = matrices if like is None else min(matrices, 1.4)
         require_memory(
             int(matrices * m * m * 8) + 4 * self.T.nbytes,
             f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",
             cure,
-            X if there else None,
+            like,
         )
-        X = self.kernel.domain.check_training(X)
-        K: Any = (pick(X) if there else engine).gram(self.kernel, X)
-        if not there:
-            K = engine.to_numpy(K)
+        self.kernel.domain.check_training(self.X)
+        K: Any = gram.to_dense() if like is None else gram.matrix_there()
+        if like is None:
             foreign = K is self.X or not K.flags.writeable or K.base is not None
             K = K.astype(np.float64, copy=foreign)
         if not self.equal:
-            s: Any = K.new_tensor(self.s) if there else self.s
+            s: Any = self.s if like is None else K.new_tensor(self.s)
             K *= s[:, None]
             K *= s[None, :]
         return K
@@ -341,7 +339,7 @@ class LeastSquares:
 
     def alpha_range(self) -> tuple[float, float]:
         """Return the smallest and the largest penalty worth trying."""
-        diagonal = np.asarray(self.kernel._diag(self.X), dtype=float)
+        diagonal = np.asarray(gram_of(self.kernel, self.X).diagonal(), dtype=float)
         mean = float(diagonal.mean()) if len(diagonal) else 0.0
         mean = mean if mean > 0 else 1.0
         return SMALLEST_ALPHA * mean * max(len(diagonal), 10), LARGEST_ALPHA * mean
@@ -392,12 +390,8 @@ class LeastSquares:
         idle = np.setdiff1d(np.arange(self.n), self.active)
         out = np.empty((self.n, predictions.shape[1]))
         out[self.active] = predictions
-        if isinstance(self.kernel.domain, GramRows):
-            f = self.all_X[idle] @ fit.dual_coef
-        else:
-            points = self.kernel.domain.take(self.all_X, idle)
-            f = self.kernel.matmul(points, self.all_X, fit.dual_coef)
-        out[idle] = f + fit.intercept
+        pair = self.kernel.domain.pair(self.all_X, idle, slice(None))
+        out[idle] = gram_of(self.kernel, *pair) @ fit.dual_coef + fit.intercept
         return out
 
 
@@ -418,3 +412,55 @@ def eigen_cost(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     )
     seconds = first + EIGH * edge**3 / rates.gemm + 64.0 * n * edge / rates.gemm
     return Cost(needed, seconds, more)
+
+
+# ---- The primal: normal equations of sparse features, dual coefficients of weights ----
+
+
+REFINED = 2  # times that the gradient, computed from the features, corrects the weights
+
+
+def solve_sparse(
+    p: LeastSquares, phi: sp.csr_array, alpha: float
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return primal weights v, the mean features μ and the jitter of the factorisation.
+
+    With weighted means taken off, (ΦᵀWΦ − ωμμᵀ + αI)v = ΦᵀW(T − 1m), ω the sum of the weights.
+    The difference loses what digits μμᵀ and ΦᵀWΦ share; corrections by the gradient, which is
+    computed from the features themselves, bring them back.
+    """
+    D = phi.shape[1]
+    require_memory(
+        3 * D * D * 8 + 3 * phi.nnz * 12,
+        f"KernelRidge: the {D} × {D} normal equations of {p.kernel!r}",
+        "Fit fewer rows or columns",
+    )
+    if not np.isfinite(phi.data).all():
+        raise InvalidInput(
+            f"{p.kernel!r}: its features are not finite on these data; scale the columns."
+        )
+    total = float(p.w.sum())
+    weighted = sp.diags_array(p.w) @ phi
+    mu = np.asarray(phi.T @ p.w) / total if p.offset else np.zeros(D)
+    m: Any = p.w @ p.T / total if p.offset else np.zeros(p.T.shape[1])
+    G = (phi.T @ weighted).toarray()
+    G -= total * np.outer(mu, mu)
+    f = factor(G, alpha, overwrite=True, owner=repr(p.kernel))
+    v = np.zeros((D, p.T.shape[1]))
+    for _ in range(1 + REFINED):
+        e = p.T - m - (np.asarray(phi @ v) - mu @ v)
+        slope = np.asarray(weighted.T @ e) - np.outer(mu, p.w @ e)
+        v += f.solve(slope - alpha * v)
+    return v, mu, f.jitter
+
+
+def dual_of(p: LeastSquares, v: np.ndarray, phi: Any, b: np.ndarray, alpha: Any) -> np.ndarray:
+    """Return coefficients a with Φᵀa = v: W(y − f)/α, or where α is too small a projection."""
+    alpha = np.broadcast_to(np.asarray(alpha, dtype=float), (v.shape[1],))
+    if (alpha > 0).all():
+        a = p.w[:, None] * (p.T - np.asarray(phi @ v) - b) / alpha
+        error = np.linalg.norm(np.asarray(phi.T @ a) - v)
+        if error <= 1e-8 * np.linalg.norm(v):
+            return a
+    dense = phi.toarray() if sp.issparse(phi) else np.asarray(phi, dtype=float)
+    return np.linalg.lstsq(dense.T, v, rcond=None)[0]

@@ -19,11 +19,10 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.memory import row_blocks
 from mercer.models.ridge.spectrum import DualSpectrum, PrimalSpectrum, filters
+from mercer.operators import gram_of
 
 if TYPE_CHECKING:
     from mercer.models.ridge.exact import LeastSquares
@@ -159,11 +158,10 @@ def smoothers(p: LeastSquares, alpha: Any) -> Iterator[DualSmoother | PrimalSmoo
 
 def cross_gram(p: LeastSquares, X: Any, points: Any) -> np.ndarray:
     """Return k(X, rows of positive weight), given all training points."""
-    if isinstance(p.kernel.domain, GramRows):
-        K = np.asarray(X, dtype=float)
+    if p.kernel.domain.holds_points:
+        K = gram_of(p.kernel, *p.kernel.domain.match(X, points)).to_dense()
     else:
-        engine = pick(X)
-        K = engine.to_numpy(engine.gram(p.kernel, *p.kernel.domain.match(X, points)))
+        K = np.asarray(X, dtype=float)
     return K if p.active is None else K[:, p.active]
 
 

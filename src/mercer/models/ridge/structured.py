@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.domains import Domain, GramRows, Objects, Table, Vectors, odd_point, to_host
+from mercer.domains import Domain, Objects, Table, Vectors, odd_point, to_host
 from mercer.domains.blocks import Block
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
@@ -388,7 +388,7 @@ class StructuredKernelRidge(Ridge):
             kernel = as_kernel(self.output_kernel)
         except InvalidInput as error:
             raise InvalidInput(f"{owner}: {error}") from None
-        if isinstance(kernel.domain, GramRows):
+        if not kernel.domain.holds_points:
             raise InvalidInput(
                 f"{owner}='precomputed' does not tell l(y, y) of candidates; give a function of "
                 "two positions, such as lambda i, j: L[i, j], and positions as outputs."

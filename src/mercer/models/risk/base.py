@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
 from mercer.checks import Clock, positive, solver_limits
-from mercer.domains import GramRows, to_host
+from mercer.domains import to_host
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     SMALL,
@@ -21,7 +21,6 @@ from mercer.estimator import (
     SolverOptions,
     Study,
     asks_centers,
-    check_same_points,
     choose_class,
     class_signs,
     feature_weights,
@@ -45,11 +44,11 @@ from mercer.estimator import (
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
 from mercer.models.ridge import given_centers
-from mercer.models.risk.answers import RowsAgain
 from mercer.models.risk.falkon import fit_on_centers, outputs_of, stream_data
 from mercer.models.risk.fit import ERMFit, stacked
 from mercer.models.risk.kinked import fit_dual, plan_kinked, warm_start
 from mercer.models.risk.kinked_features import coefficients, dual_rows
+from mercer.models.risk.left_out import RowsAgain
 from mercer.models.risk.smooth import (
     IterativeGram,
     fit_smooth,
@@ -497,21 +496,6 @@ class Risk(KernelEstimator):
         """Return the loss of each column of coefficients."""
         return [self.loss_] * (1 if self.dual_coef_.ndim == 1 else self.dual_coef_.shape[1])
 
-    def _points_again(self, X: Any, verb: str) -> Any:
-        """Return the training points; where they are given again they must be those of the fit."""
-        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
-        if isinstance(domain, GramRows):
-            if X is None:
-                raise InvalidInput(
-                    f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                    f"training matrix again: {verb}(K)."
-                )
-            return domain.check_square(self._check_X(X, self.kernel_, reset=False))
-        if X is not None:
-            again = to_host(self._check_X(X, self.kernel_, reset=False))
-            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
-        return self.X_fit_
-
     def _rows_again(self, X: Any, verb: str) -> tuple[Any, np.ndarray, RowsAgain]:
         """Return the training points, their weights, and those of positive weight in detail."""
         require_rows(self, verb)
@@ -528,7 +512,7 @@ class Risk(KernelEstimator):
         classes = len(self.classes_) if self.loss_.kind == "classification" else 0
         fit = (self._losses(), self.alpha_, self.fit_intercept_, a, self.intercept_, f, classes)
         rows = RowsAgain(self.kernel_, some, self.y_fit_[kept], w[kept], *fit, gram)
-        if isinstance(self.kernel_.domain, GramRows):
+        if not self.kernel_.domain.holds_points:
             rows.check_matrix(self.solution_, owner)
         return points, w, rows
 

@@ -10,9 +10,10 @@ import numpy as np
 from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput
 from mercer.estimator import NumericTargets, Sample, class_signs, coded
+from mercer.features import centred_rows
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, Squared
-from mercer.models.ridge import centred_rows, in_own_units
+from mercer.models.ridge import in_own_units
 from mercer.models.risk.fit import ERMFit
 from mercer.models.risk.smooth import NEWTON_STEPS, centre_of, in_units
 from mercer.solvers import Centred, Falkon, FalkonNewton

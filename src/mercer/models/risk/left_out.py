@@ -7,18 +7,18 @@ where κ is the diagonal of (alpha K⁻¹ + H)⁻¹ with the offset fitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
+from mercer.estimator import class_signs, feature_values
 from mercer.kernels import Kernel
-from mercer.losses import Hinge, Loss
+from mercer.losses import Hinge, Logistic, Loss
 from mercer.memory import require_memory, row_blocks
 from mercer.models.margin import (
     PER_FEATURE,
@@ -33,8 +33,8 @@ from mercer.models.margin import (
 from mercer.models.risk.fit import ERMFit, dual_slopes
 from mercer.models.risk.kinked import INSIDE, fit_dual
 from mercer.models.risk.smooth import fit_smooth, fit_softmax
-from mercer.operators import LowRank
-from mercer.solvers import SmoothERM, SoftmaxERM
+from mercer.operators import LowRank, Operator, gram_of
+from mercer.solvers import SmoothERM, SoftmaxERM, Solution
 from mercer.solvers.risk import (
     EPS,
     CoupledFactor,
@@ -244,14 +244,14 @@ def _refitted(
         others = np.delete(np.arange(n), i)
         if labels is not None and len(np.unique(labels[others])) < 2:
             raise _only_one(int(i))
-        part = kernel.domain.subset(X, others)
-        fit = again(part, others)
-        if isinstance(kernel.domain, GramRows):
-            cross = np.asarray(X[[i]][:, others])[0]
-        else:
-            cross = np.asarray(kernel(kernel.domain.take(X, [int(i)]), part))[0]
-        out[i] = cross @ fit.dual_coef + fit.intercept
+        fit = again(kernel.domain.subset(X, others), others)
+        out[i] = _row(kernel, X, int(i), others) @ fit.dual_coef + fit.intercept
     return out
+
+
+def _row(kernel: Kernel, X: Any, i: int, others: np.ndarray) -> np.ndarray:
+    """Return the kernel values of a point with others."""
+    return gram_of(kernel, *kernel.domain.pair(X, [i], others)).to_dense()[0]
 
 
 def _only_one(i: int) -> InvalidInput:
@@ -342,8 +342,7 @@ def loo_dual(
     n, hinge = len(y), isinstance(loss, Hinge)
     check_enough(n, offset, "loo")
     if values is None:
-        engine = pick(X)
-        values = engine.to_numpy(engine.matmul(kernel, X, None, dual_coef)) + float(intercept)
+        values = gram_of(kernel, X) @ dual_coef + float(intercept)
     lowest, highest = dual_slopes(loss, y)
     box = -weights * highest / alpha, -weights * lowest / alpha
     epsilon = float(getattr(loss, "epsilon", 0.0))
@@ -364,12 +363,10 @@ def loo_dual(
         problem = (kernel, part, y[others], loss, alpha, weights[others], offset)
         limits: Any = {"tol": 1e-6, "max_iter": None, "max_time": None, "owner": "loo"}
         fit = fit_dual(*problem, **limits, start=a[others])
-        if isinstance(kernel.domain, GramRows):
-            return float(X[i, others] @ fit.dual_coef + fit.intercept)
-        x = kernel.domain.take(X, [i])
         if fit.coef is not None:
-            return float(np.asarray(kernel._features(x) @ fit.coef)[0] + fit.intercept)
-        return float(np.asarray(kernel(x, part))[0] @ fit.dual_coef + fit.intercept)
+            x = kernel.domain.take(X, [i])
+            return float(feature_values(kernel, x, fit.coef)[0] + fit.intercept)
+        return float(_row(kernel, X, i, others) @ fit.dual_coef + fit.intercept)
 
     moves = span_moves(kernel, X, a, free, offset)
     spread = 1.0 if hinge else float(np.average(np.abs(y - values), weights=weights))
@@ -406,13 +403,12 @@ def _slopes_again(
     known = np.where(errors > epsilon, box[1], np.where(errors < -epsilon, box[0], 0.0))
     if not (np.abs(a - known)[~on] > KINK * (box[1] - box[0])[~on]).any():
         return a
-    at, engine = np.flatnonzero(on), pick(X)
+    at = np.flatnonzero(on)
     out = np.where(on, 0.0, known)
     if not len(at):
         return out
-    left = values - intercept - engine.to_numpy(engine.matmul(kernel, X, None, out))
-    some = kernel.domain.subset(X, at)
-    K = np.asarray(some if isinstance(kernel.domain, GramRows) else kernel(some), dtype=float)
+    left = values - intercept - gram_of(kernel, X) @ out
+    K = np.asarray(gram_of(kernel, kernel.domain.subset(X, at)).to_dense(), dtype=float)
     rows, right = K, left[at]
     if offset:
         size = max(float(K.diagonal().mean()), float(np.finfo(float).tiny))
@@ -420,3 +416,104 @@ def _slopes_again(
         right = np.append(right, -size * out.sum())
     out[at] = np.clip(np.linalg.lstsq(rows, right, rcond=1e-12)[0], box[0][at], box[1][at])
     return out
+
+
+# ---- The training rows of a fitted risk once more ----
+
+
+OTHER = 1e-3  # relative residual that no rounding explains
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAgain:
+    """Rows of positive weight of a fit, and what the fit is there."""
+
+    kernel: Kernel
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    losses: list[Loss]
+    alpha: float
+    offset: bool
+    coef: np.ndarray
+    intercept: Any
+    f: np.ndarray
+    classes: int
+    gram: Operator | None
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values of the fit, f(x) + b."""
+        return self.f + self.intercept
+
+    @property
+    def _is_softmax(self) -> bool:
+        return self.f.ndim == 2 and isinstance(self.losses[0], Logistic)
+
+    def _targets(self) -> np.ndarray:
+        """Return the targets of each problem, one row a problem."""
+        if self.classes:
+            return class_signs(self.y, np.arange(self.classes))
+        return np.tile(self.y, (len(self.losses), 1))
+
+    def _problems(self) -> Iterator[tuple[Loss, np.ndarray, np.ndarray, float, np.ndarray]]:
+        """Yield loss, targets, coefficients, offset and values of each problem."""
+        n = len(self.y)
+        a, b = self.coef.reshape(n, -1), np.atleast_1d(self.intercept)
+        z = self.values.reshape(n, -1)
+        for j, (loss, target) in enumerate(zip(self.losses, self._targets(), strict=True)):
+            yield loss, target, a[:, j], float(b[j]), z[:, j]
+
+    def _smooth(self, loss: Loss, y: np.ndarray) -> SmoothERM:
+        return SmoothERM(self.gram, y, loss, self.alpha, self.weights, self.offset)
+
+    def _softmax(self) -> SoftmaxERM:
+        rest = (self.alpha, self.weights, self.offset)
+        return SoftmaxERM(self.gram, self.y.astype(int), self.classes, *rest)
+
+    def left_out(self) -> np.ndarray:
+        """Return f₋ᵢ(xᵢ) + b₋ᵢ at each row."""
+        kernel, X = self.kernel, self.X
+        if self._is_softmax:
+            return loo_softmax(kernel, X, self._softmax(), self.values)
+        columns = [
+            loo_dual(kernel, X, y, loss, self.alpha, self.weights, self.offset, a, b, z)
+            if self.gram is None
+            else loo_smooth(kernel, X, self._smooth(loss, y), z, a)
+            for loss, y, a, b, z in self._problems()
+        ]
+        return columns[0] if self.f.ndim == 1 else np.stack(columns, axis=1)
+
+    def degrees_of_freedom(self) -> Any:
+        """Return the trace of the last hat matrix, of each problem."""
+        if self._is_softmax:
+            return freedom_softmax(self._softmax(), self.values)
+        found = [freedom_smooth(self._smooth(loss, y), z) for loss, y, _, _, z in self._problems()]
+        return found[0] if self.f.ndim == 1 else np.array(found)
+
+    def check_matrix(self, found: Solution, owner: str) -> None:
+        """Refuse a matrix with which the coefficients do not solve the problem of the fit.
+
+        Of smooth losses alpha a = −wℓ' at the values, of others the objective tells.
+        """
+        if not self.classes and self.f.ndim == 2:
+            return  # each column has a loss of its own
+        n, w, a, z = len(self.y), self.weights, self.coef, self.values
+        if self.losses[0].smooth:
+            if self._is_softmax:
+                G = w[:, None] * (np.exp(log_softmax(z)) - (self._targets().T > 0))
+            else:
+                slopes = [w * loss.gradient(y, v) for loss, y, _, _, v in self._problems()]
+                G = np.stack(slopes, axis=1)
+            lack = float(np.abs(self.alpha * a.reshape(n, -1) + G).max())
+            size, allowed = float(np.abs(G).max()), max(OTHER, 10 * float(found.residual or 0.0))
+        else:
+            risk = sum(float(w @ loss.value(y, v)) for loss, y, _, _, v in self._problems())
+            size, allowed = abs(float(found.primal or 0.0)), 1e-3 * OTHER
+            norm = float((a * self.f).sum())
+            lack = abs(risk + 0.5 * self.alpha * norm - float(found.primal or 0.0))
+        if not lack <= allowed * size:
+            raise InvalidInput(
+                f"{owner}: this is not the matrix the model was fitted on; pass the training "
+                "matrix again."
+            )

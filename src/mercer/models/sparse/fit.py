@@ -9,14 +9,13 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.checks import check_grid
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import Sample, class_signs
 from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.memory import require_memory
+from mercer.operators import Gram
 from mercer.solvers import SparseERM
 from mercer.solvers.risk import CheckedSparse
 
@@ -65,23 +64,22 @@ def sparse_data(model: Any, data: Sample, loss: Loss, X: Any) -> SparseData:
             f"{type(model).__name__}: the weights add up to {total:.3g}, and their squares would "
             "overflow; divide sample_weight and alpha by the same number, which changes nothing."
         )
-    kernel, points = data.kernel, data.X
-    matrix = isinstance(kernel.domain, GramRows)
-    if matrix:
-        kernel.domain.check_square(points)  # type: ignore[attr-defined]
+    kernel, points, domain = data.kernel, data.X, data.kernel.domain
+    domain.check_training(points)
     given = not isinstance(model.prototypes, str)
-    if matrix and given and data.kept is not None:  # a prototype may be a row of weight zero
+    if given and data.kept is not None and not domain.holds_points:
+        # A prototype, which is a position, may be that of a row of weight zero.
         full = model._check_X(X, kernel, reset=False)
         prototypes, indices = choose_prototypes(model, kernel, full, None)
-        points = full[data.kept]
+        points = domain.take(full, data.kept)
     else:
         prototypes, indices = choose_prototypes(model, kernel, points, data.repeats)
     features = _features(kernel, points, prototypes, type(model).__name__)
     if indices is None:
-        indices = np.arange(kernel.domain.size(prototypes))
+        indices = np.arange(domain.size(prototypes))
     elif data.kept is not None:
         indices = data.kept[indices]
-        prototypes = indices if matrix else prototypes
+        prototypes = prototypes if domain.holds_points else indices
     targets = [data.y]
     if data.classes is not None:
         targets = list(class_signs(data.y, np.arange(len(data.classes))))
@@ -108,11 +106,9 @@ def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray
         f"{owner}: the matrix of kernel values of {n} points with {m} prototypes",
         "Use fewer prototypes: prototypes='random' or 'kmeans'",
     )
-    if isinstance(kernel.domain, GramRows):
+    if not kernel.domain.holds_points:  # known is k(xᵢ, μⱼ) alone
         return np.ascontiguousarray(X[:, prototypes].T, dtype=np.float64)
-    A, B = kernel._checked(prototypes, X)
-    engine = pick(A, B)
-    return np.asarray(engine.to_numpy(engine.gram(kernel, A, B)), dtype=np.float64)
+    return np.asarray(Gram(kernel, prototypes, X, keep=False).to_dense(), dtype=np.float64)
 
 
 # ---- Solutions of a sparse kernel machine along its penalty, each from the one before ----

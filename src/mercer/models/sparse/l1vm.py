@@ -13,8 +13,6 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer import state
 from mercer.checks import positive, solver_limits
-from mercer.domains import GramRows
-from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
@@ -33,6 +31,7 @@ from mercer.models.sparse.fit import (
     path_along_alpha,
     sparse_data,
 )
+from mercer.operators import gram_of
 from mercer.solvers import CoordinateDescent, Solution, merged
 from mercer.solvers.risk import LOSSES, check_ratio
 
@@ -311,13 +310,10 @@ class L1VM(KernelEstimator):
         data, V = sparse.data, np.stack([s.value for s in solutions], axis=1)
         b = np.array([s.extra["offset"] for s in solutions])
         used = np.flatnonzero(V.any(axis=1))
-        domain, several = data.kernel.domain, sparse.several
-        points = sparse.prototypes
+        several = sparse.several
         self.kernel_ = data.kernel
         self.support_ = sparse.indices[used]
-        self.prototypes_ = (
-            points[used] if isinstance(domain, GramRows) else domain.take(points, used)
-        )
+        self.prototypes_ = data.kernel.domain.take(sparse.prototypes, used)
         self.dual_coef_ = V[used] if several else V[used, 0]
         self.intercept_ = b if several else float(b[0])
         self.n_prototypes_ = len(V)
@@ -340,9 +336,8 @@ class L1VM(KernelEstimator):
             shape = (self.kernel_.domain.size(X), *np.shape(self.intercept_))
             return np.zeros(shape) + self.intercept_
         X, points = with_prototypes(self, X)
-        engine = pick(X, points)
         with np.errstate(over="ignore", invalid="ignore"):
-            out = engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))
+            out = gram_of(self.kernel_, X, points) @ self.dual_coef_
             return self._finite(out + self.intercept_)
 
     @available_if(_classifies)
