@@ -30,7 +30,8 @@ MOVED = {
     "models.cluster": "dpmeans_solver=dpmeans_fit",
     "models.density": "nadaraya_classifier=nadaraya",
     "models.gp": "classifier=classes.classifier regressor=regression.regressor",
-    "plot": "clusters=points density=points dependence=samples evidence=process null=samples "
+    "operators": "algebra=base",
+    "plot": "clusters=points density=points dependence=samples evidence=process "
     "posterior=process projection=points witness=samples",
     "selection": "result=tuning.what srm_least_squares=structural_risk",
     "solvers": "eigen=linear.eigen problems=base",

@@ -96,13 +96,6 @@ def default_centers(n: int, budget: int | None = None) -> int:
     2015); ten times √n is more than that. They are cut so that the m × m matrix takes at most a
     quarter of the budget.
 
-    Parameters
-    ----------
-    n : int
-        Points.
-    budget : int, optional
-        Bytes that the fit may take; that of `mercer.config` where not given.
-
     Examples
     --------
     >>> from mercer.estimator.facts import default_centers
@@ -290,17 +283,7 @@ def _outputs(model: Any, y: Any) -> int:
 
 
 class Sketch:
-    """The kernel on a few points: what it costs, its eigenvalues, and what centres leave of it.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, its words resolved.
-    X : canonical collection or RowBlocks
-        Points to draw from; of blocks, those of a few.
-    random_state : int, default=0
-        Which points.
-    """
+    """The kernel on a few points: what it costs, its eigenvalues, and what centres leave of it."""
 
     def __init__(self, kernel: Kernel, X: Any, random_state: int = 0):
         if isinstance(X, RowBlocks):
@@ -400,13 +383,7 @@ class Sketch:
         return 0.0 if m >= n else _continued(self._left, m)
 
     def left_by(self, Z: Any) -> float:
-        """Return the same for these centres, at the points of the sample.
-
-        Parameters
-        ----------
-        Z : canonical collection of m points
-            The centres. Of more than the sample has, some are looked at.
-        """
+        """Return the same for these centres, at the points of the sample."""
         domain = self.kernel.domain
         m = domain.size(Z)
         some = np.random.default_rng(self.seed).permutation(m)[: len(self.index)]

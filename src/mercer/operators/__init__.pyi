@@ -1,15 +1,13 @@
-from mercer.operators.algebra import (
-    Centered as Centered,
-    Diagonal as Diagonal,
-    LowRank as LowRank,
-    Scaled as Scaled,
-    Sum as Sum,
-)
 from mercer.operators.base import (
+    Centered as Centered,
     Dense as Dense,
+    Diagonal as Diagonal,
     Index as Index,
+    LowRank as LowRank,
     OnDevice as OnDevice,
     Operator as Operator,
+    Scaled as Scaled,
+    Sum as Sum,
     as_operator as as_operator,
 )
 from mercer.operators.device import (

@@ -1,3 +1,4 @@
+from mercer.plot.null import NullDisplay as NullDisplay
 from mercer.plot.points import (
     ClustersDisplay as ClustersDisplay,
     DensityDisplay as DensityDisplay,

@@ -17,6 +17,7 @@ from mercer.solvers.cost import (
     Facts as Facts,
     gram_seconds as gram_seconds,
     seconds_of as seconds_of,
+    storage_for as storage_for,
 )
 from mercer.solvers.falkon import Centred as Centred, Falkon as Falkon, FalkonNewton as FalkonNewton
 from mercer.solvers.linear import (

@@ -10,9 +10,11 @@ from typing import Any
 
 from mercer.engines import CACHED_ENTRIES, DEVICE_ENTRIES, KernelRate, Rates
 from mercer.kernels import Kernel
+from mercer.memory import free_memory
 from mercer.settings import get_config
 
 WORKSPACE = 5  # arrays of a tile's size for each thread
+ITEM = {"double": 8, "single": 4, "none": 0}  # bytes of a value of K as it is kept
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class Facts:
         return 8.0 * self.columns if self.stored is None else self.stored
 
     @property
+    def gram_item(self) -> int:
+        """Bytes of a value of K as products keep it; 0 where it is given, or made anew."""
+        return 0 if self.given else ITEM[storage_for(self.n)]
+
+    @property
     def tiles(self) -> int:
         """Bytes of tiles in flight."""
         if self.device is not None:
@@ -103,6 +110,15 @@ class Cost:
     def memory(self, budget: int) -> int:
         """Return the bytes expected at the peak."""
         return int(self.needed + min(self.more, max(0.0, budget - self.needed)))
+
+
+def storage_for(n: int, like: Any = None) -> str:
+    """Return how K is kept: the first of "double" and "single" in half the budget, or "none".
+
+    The budget is that of the device of the tensor `like`, if it is on one.
+    """
+    half = free_memory(like) // 2
+    return "double" if 8 * n * n <= half else "single" if 4 * n * n <= half else "none"
 
 
 def gram_seconds(facts: Facts, rates: Rates, rate: KernelRate) -> float:

@@ -209,17 +209,7 @@ def default_rank(k: int) -> int:
 
 
 def pick_spectral_method(kernel: Kernel, n: int, rank: int) -> str:
-    """Return "exact" where the matrix is small or must be used, else "nystrom" if that fits.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    n : int
-        Number of points.
-    rank : int
-        Number of pivots.
-    """
+    """Return "exact" where the matrix is small or must be used, else "nystrom" if that fits."""
     memory = get_config().memory
     if not kernel.domain.holds_points or not kernel.psd:
         return "exact"

@@ -145,17 +145,7 @@ def pick_method(asked: Asked) -> str:
 
 
 def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
-    """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches.
-
-    Parameters
-    ----------
-    model : KernelKMeans
-        The model.
-    study : Study
-        Its data.
-    asked : optional
-        Its parameters, where they were checked.
-    """
+    """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches."""
     facts = study.facts
     if not isinstance(model.method, str) or model.method not in METHODS:
         legal = ", ".join(map(repr, METHODS))

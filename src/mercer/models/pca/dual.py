@@ -249,15 +249,6 @@ def pivots_allowed(n: int, rank: int | None, want: Wanted) -> int:
 
     Twenty a component and at least 200; as many as 2000 where the number of components is open.
     F and its pieces take four arrays of that many rows at most.
-
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    rank : int or None
-        The number that was given.
-    want : Wanted
-        The components.
     """
     fits = max(1, get_config().memory // (8 * 5 * max(1, n)))
     if rank is not None:

@@ -76,15 +76,7 @@ def wanted(n_components: Any, owner: str) -> Wanted:
 
 
 def check_parameters(model: Any, kernel: Kernel) -> Wanted:
-    """Return how many components a `KernelPCA` asks for, or refuse one of its parameters.
-
-    Parameters
-    ----------
-    model : KernelPCA
-        The model.
-    kernel : Kernel
-        Its kernel, which decides on the ways back.
-    """
+    """Return how many components a `KernelPCA` asks for, or refuse one of its parameters."""
     owner = type(model).__name__
     known = (*SOLVERS, *PEERS)
     if not isinstance(model.eigen_solver, str) or model.eigen_solver not in known:

@@ -23,8 +23,9 @@ from mercer.solvers import (
     accept,
     check_finite_symmetric,
     either,
+    storage_for,
 )
-from mercer.solvers.linear import SLOW, LowRankPreconditioner, beside_gram, storage_for
+from mercer.solvers.linear import SLOW, LowRankPreconditioner, beside_gram
 
 if TYPE_CHECKING:
     from mercer.estimator import SolverOptions

@@ -5,8 +5,6 @@ from mercer.solvers.linear.cg import (
     beside_gram as beside_gram,
     cg_cost as cg_cost,
     default_rank as default_rank,
-    storage_for as storage_for,
-    stored_bytes as stored_bytes,
 )
 from mercer.solvers.linear.cholesky import (
     Cholesky as Cholesky,

@@ -12,7 +12,7 @@ import numpy as np
 from mercer.checks import Clock
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.memory import free_memory, free_on
+from mercer.memory import free_on
 from mercer.settings import get_config
 from mercer.solvers.base import (
     Linear,
@@ -440,7 +440,6 @@ VECTORS = 14  # numbers a row and right-hand side that are alive at once
 LEAST_TILE = 2**14  # bytes of each array of the smallest tile
 MOST_STEPS = 5000  # more than these no solver makes
 REFINED = 1.5  # times the steps of one solve that its refinements make of them
-ITEM = {"double": 8, "single": 4, "none": 0}  # bytes of a value of K as it is kept
 
 
 def beside_gram(n: int, columns: int, workspace: int, memory: int) -> tuple[int, int, int]:
@@ -462,20 +461,6 @@ def beside_gram(n: int, columns: int, workspace: int, memory: int) -> tuple[int,
     vectors, tile = 8 * n * VECTORS * columns, LEAST_TILE * workspace
     rank = max(1, min(default_rank(n), (memory - vectors - tile) // (6 * 8 * n)))
     return rank, vectors + 3 * 8 * n * rank, tile
-
-
-def storage_for(n: int, like: Any = None) -> str:
-    """Return how K is kept: the first of "double" and "single" in half the budget, or "none".
-
-    The budget is that of the device of the tensor `like`, if it is on one.
-    """
-    half = free_memory(like) // 2
-    return "double" if 8 * n * n <= half else "single" if 4 * n * n <= half else "none"
-
-
-def stored_bytes(facts: Facts) -> int:
-    """Return the bytes of a value of K as it is kept; 0 where it is given, or made anew."""
-    return 0 if facts.given else ITEM[storage_for(facts.n)]
 
 
 def cg_steps(facts: Facts, sketch: Any, alpha: float, tol: float) -> int:
@@ -511,7 +496,7 @@ def cg_cost(
     """
     n, t = facts.n, facts.outputs + offset
     rank, taken, tile = beside_gram(n, t, facts.workspace, facts.budget)
-    item = stored_bytes(facts)
+    item = facts.gram_item
     needed, more = taken + tile, item * n * n + facts.tiles + facts.vectors
     if rates is None:
         return Cost(needed, None, more)

@@ -17,7 +17,7 @@ from mercer.engines import Rates
 from mercer.errors import InvalidInput
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.cost import Cost, Facts, gram_seconds
-from mercer.solvers.linear import cg_cost, default_rank, primal_cost, stored_bytes
+from mercer.solvers.linear import cg_cost, default_rank, primal_cost
 from mercer.solvers.risk.metric import SHARED, DualMetric, PrimalMetric, metric_of
 from mercer.solvers.risk.smooth import EPS, NEGLIGIBLE, fault_of
 
@@ -510,7 +510,7 @@ def newton_cg_cost(
     n, t = facts.n, facts.outputs + 1
     rank = min(default_rank(n), n)
     # the pivots are scaled by each step
-    needed = stored_bytes(facts) * n * n + 8 * n * (4 * t + 3 * rank + VECTORS * facts.outputs)
+    needed = facts.gram_item * n * n + 8 * n * (4 * t + 3 * rank + VECTORS * facts.outputs)
     more = 8 * n * (6 * t + rank) + facts.tiles + facts.vectors
     once = cg_cost(facts, rates, sketch, alpha=4.0 * alpha, tol=INNER_TOL)
     return Cost(needed, None if once.seconds is None else NEWTON_STEPS * once.seconds, more)

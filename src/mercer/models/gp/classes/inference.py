@@ -178,17 +178,7 @@ class Scheme:
 
 
 def choose_scheme(method: Any, link: Any, multi_class: Any, n_classes: int, owner: str) -> Scheme:
-    """Return how to infer, or say which combinations there are.
-
-    Parameters
-    ----------
-    method, link, multi_class
-        Parameters of the classifier.
-    n_classes : int
-        How many classes there are.
-    owner : str
-        Whose parameters they are.
-    """
+    """Return how to infer, or say which combinations there are."""
     if not isinstance(method, str) or method not in METHODS:
         raise InvalidInput(f"{owner}: method={method!r}; give 'laplace', 'ep' or 'vi'.")
     if isinstance(link, Link):  # parameters are what a model file can hold
