@@ -14,6 +14,7 @@ from mercer.kernels import Kernel, Precomputed, as_kernel
 from mercer.memory import free_on, named_when_full, require_memory
 from mercer.operators.base import Dense, Index, OnDevice, Operator
 
+DOUBLE = np.dtype(np.float64)
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
 

@@ -67,7 +67,8 @@ class CentredGram(Operator):
 def centre_in_place(K: Any, centred: CentredGram) -> Operator:
     """Write D(I − 1pᵀ)K(I − p1ᵀ)D over K, dense or on a device, and return it."""
     means, roots = centred.means, None if centred.roots is None else centred.roots[:, 0]
-    A, slab = (K.array, SLAB) if isinstance(K, Dense) else (K.tensor, DEVICE_SLAB)
+    A: Any = K.array if isinstance(K, Dense) else K.tensor
+    slab = SLAB if isinstance(K, Dense) else DEVICE_SLAB
     if isinstance(K, OnDevice):
         means, roots = A.new_tensor(means), None if roots is None else A.new_tensor(roots)
     n = len(A)

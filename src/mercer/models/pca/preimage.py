@@ -107,11 +107,13 @@ def nearest_row(known: np.ndarray, Z: np.ndarray) -> np.ndarray:
 def _climb(
     kernel: Any, points: np.ndarray, coef: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    points, coef = placed(points, coef)
-    field, active = Attraction(kernel, points), np.arange(len(z))
+    X, C = placed(points, coef)
+    field, active = Attraction(kernel, X), np.arange(len(z))
 
-    def pulled(z: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-        return [to_host(part) for part in field(*placed(z), coef[rows])]
+    def pulled(z: np.ndarray, rows: np.ndarray) -> Any:
+        if X is points:
+            return field(z, C[rows])
+        return [to_host(part) for part in field(X.new_tensor(z), C[rows])]
 
     known = [part.copy() for part in pulled(z, active)]
     value, mass, size, target = known
