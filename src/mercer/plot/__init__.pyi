@@ -1,4 +1,3 @@
-from mercer.plot.null import NullDisplay as NullDisplay
 from mercer.plot.points import (
     ClustersDisplay as ClustersDisplay,
     DensityDisplay as DensityDisplay,
