@@ -18,8 +18,8 @@ def library_of(X: Any) -> str:
 
 def is_dask(X: Any) -> bool:
     """Whether X is a dask array, data frame or series, without importing dask."""
-    dask = library_of(X) in ("dask", "dask_expr")
-    return dask and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+    home = type(X).__module__.partition(".")[0]
+    return home in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
 
 
 class Domain:

@@ -13,7 +13,12 @@ from mercer.features.prototypes import (
     with_prototypes as with_prototypes,
 )
 from mercer.features.sketch import TensorSketch as TensorSketch
-from mercer.features.table_columns import TableColumns as TableColumns, read_rows as read_rows
+from mercer.features.table_columns import (
+    TableColumns as TableColumns,
+    read_rows as read_rows,
+    table as table,
+    table_params as table_params,
+)
 from mercer.features.tables import TableEncoder as TableEncoder
 
 __all__ = [

@@ -37,11 +37,10 @@ from mercer.domains import (
 )
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import Plan
-from mercer.features import TableColumns
-from mercer.io.values import FROZEN, distribution, distribution_params, table, table_params
+from mercer.features import TableColumns, table, table_params
 from mercer.kernels import Kernel
 from mercer.losses import Loss
-from mercer.models.gp import Search
+from mercer.models.gp import FROZEN, Search, prior_of_params, prior_params
 from mercer.rkhs import Function
 from mercer.selection import FeatureLeastSquares
 from mercer.solvers import Solution
@@ -474,10 +473,10 @@ def _distribution_form() -> Form:
     """All frozen distributions of scipy.stats."""
 
     def split(law: Any, where: str) -> Parts:
-        return {"params": distribution_params(law, where)}
+        return {"params": prior_params(law, where)}
 
     def build(parts: Parts) -> Any:
-        return distribution(**parts.get("params", {}))
+        return prior_of_params(**parts.get("params", {}))
 
     return Form("scipy:frozen", FROZEN, ("params",), split, build)
 

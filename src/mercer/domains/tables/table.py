@@ -198,7 +198,7 @@ def is_arrow(X: Any) -> bool:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or pyarrow table, without importing any of them."""
-    root, kind = library_of(X), type(X).__name__
+    root, kind = type(X).__module__.partition(".")[0], type(X).__name__
     if root == "pyarrow":
         return kind in ("Table", "RecordBatch")
     return root in ("pandas", "polars") and kind == "DataFrame"

@@ -4,6 +4,11 @@ from mercer.models.gp.base import (
     stack_outputs as stack_outputs,
 )
 from mercer.models.gp.classes import GaussianProcessClassifier as GaussianProcessClassifier
+from mercer.models.gp.parameters import (
+    FROZEN as FROZEN,
+    prior_of_params as prior_of_params,
+    prior_params as prior_params,
+)
 from mercer.models.gp.regression import GaussianProcessRegressor as GaussianProcessRegressor
 from mercer.models.gp.search import START as START, Search as Search
 from mercer.models.gp.sparse import SparseGaussianProcessRegressor as SparseGaussianProcessRegressor

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from mercer.checks import at_theta, bare_name, check_bounds, entries
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import DEFAULT_BOUNDS
 from mercer.models.gp.descent import Point
 
@@ -423,3 +426,63 @@ class Chart:
             return None if found is None else Point(x, found.value, self.point(found).gradient)
 
         return of_x
+
+
+# ---- Priors in model files: a name of scipy's list, and plain numbers ----
+# Such as ``scipy.stats.gamma(2.0, scale=0.5)``. Distributions that users derive are code, which a
+# model file never holds.
+
+
+FROZEN = type(stats.norm())
+
+
+@functools.cache
+def _laws() -> dict[str, Any]:
+    """Return the continuous distributions of scipy.stats by name."""
+    found = {}
+    for name in dir(stats):
+        item = getattr(stats, name)
+        if isinstance(item, stats.rv_continuous) and item.name == name:
+            found[name] = item
+    return found
+
+
+def prior_params(item: Any, where: str) -> dict[str, Any]:
+    """Return what a file holds of a frozen distribution."""
+    law = _laws().get(item.dist.name)
+    mine = item.dist
+    if law is None or type(law) is not type(mine) or (law.a, law.b) != (mine.a, mine.b):
+        raise InvalidInput(
+            f"save: {where} is a distribution {item.dist.name!r} that is not one of scipy.stats, "
+            "and a model file never holds code. Use one that scipy.stats has."
+        )
+    try:
+        args = [_number(value) for value in item.args]
+        kwds = {name: _number(value) for name, value in item.kwds.items()}
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"save: {where} is a distribution {item.dist.name!r} of arrays; give it numbers."
+        ) from None
+    return {"name": item.dist.name, "args": args, "kwds": kwds}
+
+
+def prior_of_params(**params: Any) -> Any:
+    """Return the frozen distribution that a file describes, or refuse what is malformed."""
+    if set(params) != {"name", "args", "kwds"}:
+        raise ModelFileError("a distribution of it is malformed")
+    name, args, kwds = params["name"], params["args"], params["kwds"]
+    law = _laws().get(name) if isinstance(name, str) else None
+    if law is None:
+        raise ModelFileError(
+            f"it names the distribution {str(name)[:60]!r}, which scipy.stats does not have"
+        )
+    try:
+        return law(*map(_number, args), **{key: _number(v) for key, v in kwds.items()})
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"the distribution {name!r} of it is malformed: {error}") from error
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool | str) or math.isnan(number := float(value)):
+        raise ValueError("a parameter is not a number")
+    return number
