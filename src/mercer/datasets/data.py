@@ -149,9 +149,8 @@ def load_diabetes_table() -> tuple[Table, np.ndarray]:
     ((442, 10), np.float64(152.1))
     """
     data = datasets.load_diabetes(scaled=False)
-    columns: dict[str, np.ndarray] = {}
-    for name, values in zip(data.feature_names, data.data.T, strict=True):
-        columns[_DIABETES[name]] = values
+    names = (_DIABETES[name] for name in data.feature_names)
+    columns = dict(zip(names, data.data.T, strict=True))
     columns["sex"] = columns["sex"].astype(int).astype(str)
     return Table(columns), data.target
 
@@ -452,9 +451,8 @@ def make_clinic(
         if name in ("age", "dose"):
             columns[name] = np.where(gone, np.nan, values)
         else:
-            column = np.empty(n, dtype=object)
-            column[:] = [None if g else str(v) for g, v in zip(gone, values, strict=True)]
-            columns[name] = column
+            cells = zip(gone, values, strict=True)
+            columns[name] = [None if lost else str(value) for lost, value in cells]
     return Table(columns), recovery
 
 

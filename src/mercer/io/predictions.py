@@ -165,20 +165,14 @@ def parquet_pieces(
 
     parquet = pyarrow_parquet()
     sink = _Sink()
-    writer = None
+    writer, kinds = None, types or {}
     try:
         for batch in batches:
+            names = batch if writer is None else writer.schema.names
+            table = pa.table({n: pa.array(_listed(batch[n]), kinds.get(n)) for n in names})
             if writer is None:
-                table = pa.table(
-                    {n: pa.array(_listed(c), (types or {}).get(n)) for n, c in batch.items()}
-                )
                 writer = parquet.ParquetWriter(sink, table.schema)
-            else:
-                columns = [_listed(batch[name]) for name in writer.schema.names]
-                table = pa.table(
-                    [pa.array(c, f.type) for c, f in zip(columns, writer.schema, strict=True)],
-                    schema=writer.schema,
-                )
+                kinds = {field.name: field.type for field in table.schema}
             writer.write_table(table)
             yield sink.taken()
         if writer is not None:
