@@ -7,8 +7,6 @@ from typing import Any
 
 from numba import njit
 
-__all__ = ["compiled"]
-
 
 def compiled(function: Callable) -> Any:
     """Compile a function with mercer's options; without a writable cache, compile uncached."""

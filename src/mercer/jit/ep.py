@@ -6,8 +6,6 @@ import math
 
 from mercer.jit.compile import compiled
 
-__all__ = ["sequential_sweep", "tilted_moments"]
-
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 _TINY = 1e-19
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-__all__ = ["saga_dense", "saga_sparse", "stream"]
-
 
 @compiled
 def slopes(code, y, delta, z, g):

@@ -14,16 +14,6 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-__all__ = [
-    "add_rows",
-    "coordinate_steps",
-    "gathered_pair_steps",
-    "pair_steps",
-    "reuse_block",
-    "take_block",
-    "take_rows",
-]
-
 LANES = 64
 TAU = 1e-12  # stands for the curvature of a direction in which the objective is flat
 

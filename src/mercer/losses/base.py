@@ -12,8 +12,6 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["Loss", "into_range"]
-
 ULPS = 4 * float(np.finfo(float).eps)
 
 

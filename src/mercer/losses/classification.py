@@ -11,8 +11,6 @@ from scipy.special import expit, xlog1py, xlogy
 from mercer.errors import InvalidInput
 from mercer.losses.base import Loss, into_range
 
-__all__ = ["Exponential", "Hinge", "Logistic", "MarginLoss", "SquaredHinge", "ZeroOne"]
-
 
 class MarginLoss(Loss):
     """Base of the losses φ(y f): the chain rule, and ℓ*(y, u) = φ*(y u) because y² = 1.

@@ -9,8 +9,6 @@ from mercer.losses.base import Loss
 from mercer.losses.classification import Exponential, Hinge, Logistic, SquaredHinge
 from mercer.losses.regression import Absolute, EpsilonInsensitive, Huber, Pinball, Squared
 
-__all__ = ["SHORT_NAMES", "as_loss"]
-
 SHORT_NAMES: dict[str, type[Loss]] = {
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_number
 from mercer.errors import InvalidInput
 from mercer.losses.base import Loss, into_range
-
-__all__ = ["Absolute", "EpsilonInsensitive", "ErrorLoss", "Huber", "Pinball", "Squared"]
 
 
 class ErrorLoss(Loss):
@@ -129,7 +127,7 @@ class Pinball(ErrorLoss):
     """
 
     def __init__(self, quantile: float = 0.5):
-        number = _number(quantile)
+        number = as_number(quantile)
         if not 0.0 < number < 1.0:
             raise InvalidInput(
                 f"Pinball: quantile={quantile!r}; give a number between 0 and 1, both excluded, "
@@ -175,7 +173,7 @@ class EpsilonInsensitive(ErrorLoss):
     """
 
     def __init__(self, epsilon: float = 0.1):
-        number = _number(epsilon)
+        number = as_number(epsilon)
         if not 0.0 <= number < np.inf:
             raise InvalidInput(
                 f"EpsilonInsensitive: epsilon={epsilon!r}; give a finite number ≥ 0."
@@ -218,7 +216,7 @@ class Huber(ErrorLoss):
     smooth = True
 
     def __init__(self, delta: float = 1.0):
-        number = _number(delta)
+        number = as_number(delta)
         if not 0.0 < number < np.inf:
             raise InvalidInput(f"Huber: delta={delta!r}; give a finite number > 0.")
         self.delta = number
@@ -237,9 +235,3 @@ class Huber(ErrorLoss):
     def _dual(self, slope: np.ndarray) -> np.ndarray:
         slope, inside = into_range(slope, -self.delta, self.delta)
         return np.where(inside, 0.5 * slope**2, np.inf)
-
-
-def _number(value: Any) -> float:
-    """Return a number as a float, NaN for anything else."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return float(value) if number and not np.iscomplexobj(value) else float("nan")

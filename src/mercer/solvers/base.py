@@ -25,14 +25,8 @@ def merged(solutions: Sequence[Solution], value: Any) -> Solution:
     message = failed[0].message if failed else ""
     if len(failed) > 1:
         message = f"{len(failed)} of {len(solutions)} problems did not converge. First: {message}"
-    if len(solutions) == 1:
-        extra = {}
-    else:
-        extra = {
-            name: tuple(getattr(s, name) for s in solutions)
-            for name in ("primal", "dual", "gap", "residual")
-        }
-        extra = {f"{name}s": values for name, values in extra.items()}
+    names = ("primal", "dual", "gap", "residual") if len(solutions) > 1 else ()
+    extra = {f"{name}s": tuple(getattr(s, name) for s in solutions) for name in names}
     primal, dual = (float(sum(getattr(s, n) for s in solutions)) for n in ("primal", "dual"))
     return Solution(
         value=value,
@@ -410,6 +404,12 @@ def check_product(out: np.ndarray, owner: str) -> np.ndarray:
             "kernel's parameters for overflow."
         )
     return out
+
+
+def precision_of(A: Any) -> float:
+    """Return the rounding of the entries of a matrix, that of float64 where they are no floats."""
+    dtype = np.dtype(getattr(A, "dtype", np.float64))
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
 
 
 def as_columns(b: np.ndarray) -> np.ndarray:

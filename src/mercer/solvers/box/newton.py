@@ -71,8 +71,7 @@ def _direction(H: np.ndarray, g: np.ndarray, first: np.ndarray | None) -> np.nda
         return None
     if first is None:
         return _finite(-cho_solve(C, g, check_finite=False))
-    E = np.stack([first, ~first], 1).astype(float)
-    E = E[:, E.any(axis=0)]
+    E = _sums(first)
     Z = cho_solve(C, np.column_stack([g, E]), check_finite=False)
     if _finite(Z) is None:
         return None
@@ -139,7 +138,7 @@ def interior_point(
         return out
     n = len(p)
     Q = np.asarray(Q, dtype=float)
-    E = _sums(n, split)
+    E = np.zeros((n, 0)) if split is None else _sums(np.arange(n) < split)
     total = E.T @ start
     a = lower + width * np.clip((start - lower) / width, 0.05, 0.95)
     b = np.zeros(E.shape[1])
@@ -247,11 +246,8 @@ def _put_right(
         a[room] = np.clip(a[room] + lack / room.sum(), lower[room], upper[room])
 
 
-def _sums(n: int, split: int | None) -> np.ndarray:
-    """Return the 0/1 columns of the sums that are kept."""
-    if split is None:
-        return np.zeros((n, 0))
-    first = np.arange(n) < split
+def _sums(first: np.ndarray) -> np.ndarray:
+    """Return the 0/1 columns of the sums over these variables and over the others."""
     E = np.stack([first, ~first], 1).astype(float)
     return E[:, E.any(axis=0)]
 

@@ -26,11 +26,14 @@ from mercer.solvers.base import (
     column_norms,
     describe,
     either,
+    precision_of,
 )
 from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear.device import DevicePreconditioner
 from mercer.solvers.linear.krylov import TINY, BlockCG, dots
 from mercer.solvers.linear.pivoted import DeviceRows, NystromPreconditioner, pivoted
+
+EPS = float(np.finfo(np.float64).eps)
 
 # ---- The preconditioner of conjugate gradients: low rank plus the ridge, from random pivots ----
 
@@ -69,7 +72,7 @@ class LowRankPreconditioner:
             enough = float(shift.min()) / weighted if weighted > 0 else 0.0
         most = min(default_rank(n, getattr(A, "device", None)) if rank is None else rank, n)
         rows, pivots, error = pivoted(A, most, random_state, enough, counts)
-        rest = max(error, np.finfo(np.float64).eps) * (trace / n)
+        rest = max(error, EPS) * (trace / n)
         shift = np.where(shift > 0, shift, rest if rest > 0 else 1.0)
         there = isinstance(rows, DeviceRows)
         F = rows.F[: rows.size] if there else rows.table()
@@ -259,7 +262,7 @@ class ConjugateGradients:
             cause = SLOW
             if run.stopped == "rounding":
                 cause = "rounding or a singular matrix stops further progress"
-                cures += ["a float64 kernel"] * _is_single(run.system.A)
+                cures += ["a float64 kernel"] * (precision_of(run.system.A) > EPS)
             cures += [better]
             if 8 * run.system.n**2 <= get_config().memory:
                 cures += ["solver='cholesky' (mercer.solvers.Cholesky)"]
@@ -401,8 +404,7 @@ class _Run:
         quotient = curvature / np.maximum(dots(P, P), np.finfo(np.float64).tiny)
         self.top = max(self.top, float(quotient.max(initial=0.0)))
         worst = float(quotient.min(initial=0.0))
-        eps = np.finfo(self.system.A.dtype).eps if _is_single(self.system.A) else 0.0
-        if worst < -max(1e-8, 100.0 * eps) * self.top:
+        if worst < -max(1e-8, 100.0 * precision_of(self.system.A)) * self.top:
             value = worst * self.system.scale
             raise NotPositiveDefinite(
                 f"{self.system.owner}: A + ridge is not positive definite: conjugate gradients met "
@@ -426,11 +428,6 @@ def _unit(diagonal: np.ndarray, ridge: Any) -> float:
     """Return the size of the entries of A + D, 1 where that is 0 or no number."""
     top = float(diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
     return top if np.isfinite(top) and top > 0 else 1.0
-
-
-def _is_single(A: Any) -> bool:
-    dtype = np.dtype(getattr(A, "dtype", np.float64))
-    return dtype.kind == "f" and dtype.itemsize < 8
 
 
 # ---- What conjugate gradients on a Gram matrix cost ----

@@ -23,6 +23,7 @@ from mercer.solvers.base import (
     check_product,
     column_norms,
     describe,
+    precision_of,
     require_definite,
 )
 from mercer.solvers.linear.device import largest_pairs
@@ -238,7 +239,7 @@ class SubspaceIteration:
             if products >= self.max_iter:
                 cause = f"the limit of {self.max_iter} products was reached; raise max_iter"
                 break
-            rounded = worst <= 100.0 * n**0.5 * _precision(A)
+            rounded = worst <= 100.0 * n**0.5 * precision_of(A)
             if waited >= (_PATIENCE if rounded else _PLATEAU) or space.size == n:
                 cause = "progress is slow, or the products are not accurate enough; raise tol"
                 break
@@ -323,7 +324,7 @@ def _orthonormal(Y: np.ndarray) -> np.ndarray:
 
 def _refuse_negative(values: np.ndarray, A: Any, owner: str, slack: float) -> None:
     """A Ritz value lies in the range of A's spectrum, so a negative one proves indefiniteness."""
-    if values[-1] < -max(slack, max(1e-8, 1e3 * _precision(A)) * np.abs(values).max()):
+    if values[-1] < -max(slack, max(1e-8, 1e3 * precision_of(A)) * np.abs(values).max()):
         raise NotPositiveDefinite(
             f"{owner}: the matrix is not positive semidefinite: it has an eigenvalue at or below "
             f"{values[-1]:.6g}. Use DenseEigen, or test the kernel with mercer.check_kernel.",
@@ -349,11 +350,6 @@ def _residual(K: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> float:
     combined = K @ (vectors @ g) / scale
     combined -= vectors @ ((values / scale)[:, None] * g)
     return float(np.linalg.norm(combined) / np.sqrt(_PROBES))
-
-
-def _precision(A: Any) -> float:
-    dtype = np.dtype(getattr(A, "dtype", np.float64))
-    return float(np.finfo(dtype).eps) if dtype.kind == "f" else float(np.finfo(np.float64).eps)
 
 
 def signs_of(table: np.ndarray) -> np.ndarray:

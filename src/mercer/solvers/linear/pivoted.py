@@ -21,6 +21,7 @@ from mercer.solvers.base import (
     check_ridge,
     check_square,
     describe,
+    precision_of,
     require_definite,
 )
 from mercer.solvers.linear.device import DeviceRows
@@ -211,7 +212,7 @@ def pivoted(
     w = _checked_weights(sample_weight, n, owner)
 
     # Below this an entry of the remaining diagonal is rounding, and no pivot.
-    eps = float(np.finfo(A.dtype if np.dtype(A.dtype).kind == "f" else np.float64).eps)
+    eps = precision_of(A)
     floor = 64.0 * eps * start
     indefinite = -100.0 * np.sqrt(eps) * start.max(initial=0.0)
     # Pivots come in proportion to w d; with the largest of each as unit no sum overflows.
