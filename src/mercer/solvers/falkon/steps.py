@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains import beside, is_torch, to_host
 from mercer.engines.passes import Scattered
 from mercer.losses import Logistic, Loss
 from mercer.solvers.risk import log_softmax
@@ -22,9 +23,9 @@ def columns(y: Any) -> Any:
     return y[:, None] if y.ndim == 1 else y
 
 
-def like(v: Any, F: Any, xp: Any) -> Any:
+def like(v: Any, F: Any) -> Any:
     """Return a constant where F lives."""
-    return v if xp is np else xp.as_tensor(v, dtype=F.dtype, device=F.device)
+    return beside(v, F) if is_torch(F) else v
 
 
 def weigh(w: Any, G: Any) -> Any:
@@ -80,7 +81,7 @@ class Products(RowStep):
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and no sums."""
-        G = F - like(self.shift, F, xp) if self.shift.any() else F
+        G = F - like(self.shift, F) if self.shift.any() else F
         return weigh(w, G), xp.zeros(0)
 
 
@@ -103,8 +104,8 @@ class Residuals(RowStep):
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
         rest = columns(y)[:, list(self.chosen)] - F
-        r = rest - like(self.b, F, xp)
-        G, size = weigh(w, r), rest * rest + F * F + like(self.spread, F, xp)
+        r = rest - like(self.b, F)
+        G, size = weigh(w, r), rest * rest + F * F + like(self.spread, F)
         size = weigh(w, weigh(w, size))
         return G, xp.concatenate([G.sum(0), 0.5 * (G * r).sum(0), (G * G).sum(0), size.sum(0)])
 
@@ -129,18 +130,14 @@ class RowSketch(RowStep):
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
-        values = F if xp is np else F.cpu().numpy()
-        words = np.frombuffer(np.ascontiguousarray(values[:, 0]).tobytes(), np.uint32)
+        words = np.frombuffer(np.ascontiguousarray(to_host(F)[:, 0]).tobytes(), np.uint32)
         rng = np.random.default_rng([self.seed, int(words.sum(dtype=np.uint64)), len(words)])
         starts = rng.integers(0, self.size, NONZEROS)
         signs = rng.choice([-1.0, 1.0], (NONZEROS, len(F))) / np.sqrt(NONZEROS)
         if w is not None:
-            signs = signs * np.sqrt(np.asarray(w if xp is np else w.cpu(), dtype=np.float64))
+            signs = signs * np.sqrt(np.asarray(to_host(w), dtype=np.float64))
         G = Scattered(self.size, starts, signs)
-        sums = G.total()
-        if xp is np:
-            return G, sums
-        return like(G.dense(), F, xp), like(sums, F, xp)
+        return (like(G.dense(), F) if is_torch(F) else G), like(G.total(), F)
 
 
 # ---- falkon risks ----
@@ -169,8 +166,8 @@ class Separate:
             y = y.to(f.dtype)
             slope = xp.sigmoid(-y * f)
             return xp.nn.functional.softplus(-y * f), -y * slope, slope * xp.sigmoid(y * f)
-        found = self.parts(f.cpu().numpy(), y.cpu().numpy()[:, self._back()], np)
-        return tuple(like(part, f, xp) for part in found)  # type: ignore[return-value]
+        found = self.parts(to_host(f), to_host(y)[:, self._back()], np)
+        return tuple(like(part, f) for part in found)  # type: ignore[return-value]
 
     def _back(self) -> list[int]:
         """Return the columns that put the chosen ones where `parts` looks for them."""
@@ -226,7 +223,7 @@ class Slopes(RowStep):
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
-        value, slope, bend = self.risk.parts(F + like(self.b, F, xp), y, xp)
+        value, slope, bend = self.risk.parts(F + like(self.b, F), y, xp)
         one = weigh(w, xp.ones_like(F[:, :1]))
         G = xp.concatenate([weigh(w, slope), weigh(w, bend)] + ([one] if self.weights else []), 1)
         t = self.risk.t
@@ -251,10 +248,10 @@ class Bends(RowStep):
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
         t = self.risk.t
-        v = F[:, t:] + like(self.shift, F, xp)
-        G = self.risk.bend(F[:, :t] + like(self.b, F, xp), v, y, xp)
+        v = F[:, t:] + like(self.shift, F)
+        G = self.risk.bend(F[:, :t] + like(self.b, F), v, y, xp)
         if self.damp.any():
-            G = G + like(self.damp, F, xp) * v
+            G = G + like(self.damp, F) * v
         G = weigh(w, G)
         return G, G.sum(0)
 
@@ -276,7 +273,7 @@ class Lengths(RowStep):
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return no G, and the sums."""
         t = self.risk.t
-        f, d = F[:, :t] + like(self.b, F, xp), F[:, t:] + like(self.db, F, xp)
+        f, d = F[:, :t] + like(self.b, F), F[:, t:] + like(self.db, F)
         values = [weigh(w, self.risk.parts(f + s * d, y, xp)[0]).sum(0) for s in self.lengths]
         return None, xp.concatenate(values)
 
@@ -297,6 +294,6 @@ class CurvedSketch(RowStep):
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums; the last column of F is the probe that the draws depend on."""
-        bend = self.risk.parts(F[:, :-1] + like(self.b, F, xp), y, xp)[2]
+        bend = self.risk.parts(F[:, :-1] + like(self.b, F), y, xp)[2]
         h = bend.mean(1) + self.damp
         return self.sketch(F[:, -1:], y, h if w is None else w * h, xp)
