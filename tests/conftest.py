@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.net.messages import Messages
 def pytest_configure(config):
     """Look up what errors say in tests/net/messages.txt."""
     config.pluginmanager.register(Messages.from_environment(), "mercer-messages")
+    config.pluginmanager.register(_HangGuard(), "mercer-hang-guard")
 
 
 def pytest_collection_finish():
@@ -25,6 +27,23 @@ def pytest_collection_finish():
 
 def pytest_sessionfinish():
     gc.unfreeze()  # or what is left of compiled modules is told as a leak
+    faulthandler.cancel_dump_traceback_later()
+
+
+class _HangGuard:
+    """A test that takes five minutes hangs: print where, and end the process.
+
+    The guard is wound up by the first test of every half minute: to start and end its thread
+    takes longer than many a test.
+    """
+
+    wound_up = -60.0
+
+    def pytest_runtest_setup(self):
+        now = time.monotonic()
+        if now > self.wound_up + 30:
+            faulthandler.dump_traceback_later(330, exit=True, file=sys.__stderr__)
+            self.wound_up = now
 
 
 def pytest_runtest_protocol(item, nextitem):
@@ -50,11 +69,3 @@ def torch():
     module = pytest.importorskip("torch", reason="torch is not installed")
     module.set_num_threads(1)
     return module
-
-
-@pytest.fixture(autouse=True)
-def _hang_guard():
-    """A test that takes five minutes hangs: print where, and end the process."""
-    faulthandler.dump_traceback_later(300, exit=True, file=sys.__stderr__)
-    yield
-    faulthandler.cancel_dump_traceback_later()

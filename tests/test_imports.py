@@ -23,39 +23,45 @@ import json, sys
 print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))
 """
 
+#: What a program may do with mercer, one after the other: none of it needs what is heavy.
+LIGHT = {
+    "import": "import mercer",
+    "dir": "mercer.__all__; dir(mercer)",
+    "names": "mercer.KernelRidge, mercer.RBF, mercer.save, mercer.config",
+    "a kernel": "mercer.RBF()([[0.0], [1.0]])",
+    "a fit": "mercer.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0]).predict([[0.5]])",
+}
+LATER = {"a compiled loop": "mercer.Laplacian()([[0.0], [1.0]])"}
+
 
 @cache
-def modules_after(code):
-    """The top-level modules that a fresh interpreter holds after running code."""
+def modules_after(*steps):
+    """The top-level modules that a fresh interpreter holds after each step of a program."""
     done = subprocess.run(
-        [sys.executable, "-c", code + REPORT],
+        [sys.executable, "-c", "".join(step + REPORT for step in steps)],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": str(Path(mercer.__file__).parents[1])},
     )
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return [set(json.loads(line)) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import mercer",
-        "import mercer; mercer.__all__; dir(mercer)",
-        "import mercer; mercer.KernelRidge, mercer.RBF, mercer.save, mercer.config",
-        "import mercer; mercer.RBF()([[0.0], [1.0]])",
-        "import mercer; mercer.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0]).predict([[0.5]])",
-    ],
-    ids=["import", "dir", "names", "a kernel", "a fit"],
-)
-def test_nothing_heavy_is_imported(code):
+def held_after(step):
+    """The same after a step of the program that the tests share."""
+    program = LIGHT | LATER
+    return modules_after(*program.values())[list(program).index(step)]
+
+
+@pytest.mark.parametrize("step", LIGHT)
+def test_nothing_heavy_is_imported(step):
     # scikit-learn itself imports pandas where it is installed
-    brought = modules_after("import sklearn.base") if code != "import mercer" else set()
-    assert not (modules_after(code) - brought) & HEAVY
+    brought = modules_after("import sklearn.base")[0] if step != "import" else set()
+    assert not (held_after(step) - brought) & HEAVY
 
 
 def test_the_bare_import_takes_hardly_anything():
-    assert not modules_after("import mercer") & {"scipy", "sklearn", "numpy"}
+    assert not held_after("import") & {"scipy", "sklearn", "numpy"}
 
 
 ABSENT = f"""
@@ -75,7 +81,7 @@ def test_every_public_name_does_without_the_extras():
 
 
 def test_compiled_loops_are_imported_when_needed():
-    assert "numba" in modules_after("import mercer; mercer.Laplacian()([[0.0], [1.0]])")
+    assert "numba" in held_after("a compiled loop")
 
 
 @pytest.mark.parametrize("name", mercer.__all__)

@@ -1,5 +1,10 @@
 """A table and a runner for the tests of the command line."""
 
+import shutil
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
 import pytest
 
 from mercer.cli import main
@@ -63,10 +68,17 @@ def houses(tmp_path):
     return write(tmp_path / "houses.csv", house_columns())
 
 
-@pytest.fixture
-def house_model(tmp_path, houses, mercer):
-    """A model file fitted on the houses."""
-    path = tmp_path / "houses.mercer"
-    outcome = mercer("fit", houses, "--target", "price", "-o", path)
-    assert outcome.code == 0, outcome
+@pytest.fixture(scope="session")
+def fitted_once(tmp_path_factory):
+    """A model file fitted on the houses, for all tests."""
+    folder = tmp_path_factory.mktemp("fitted")
+    table, path = write(folder / "houses.csv", house_columns()), folder / "houses.mercer"
+    with redirect_stdout(StringIO()):
+        assert main(["fit", str(table), "--target", "price", "-o", str(path)]) == 0
     return path
+
+
+@pytest.fixture
+def house_model(tmp_path, houses, fitted_once):
+    """A copy of it beside the table."""
+    return Path(shutil.copy(fitted_once, tmp_path))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,37 @@ def obey(laws: Iterable[tuple[str, Callable[..., None]]], *judged: Any, on: str 
             law(*judged)
         except AssertionError as error:
             raise AssertionError(f"law {name!r} is broken{on}. {error}") from error
+
+
+def told(
+    laws: Iterable[Callable[..., None]], judge: Callable[..., None]
+) -> list[tuple[str, Callable[..., None]]]:
+    """Return (name, function) for each law: the function asks `judge`, law first."""
+
+    def bound(law: Callable[..., None]) -> Callable[..., None]:
+        def run(*given: Any, **named: Any) -> None:
+            judge(law, *given, **named)
+
+        run.__name__, run.__doc__ = law.__name__, law.__doc__
+        return run
+
+    return [(law.__name__.removeprefix("law_"), bound(law)) for law in laws]
+
+
+@contextmanager
+def untouched(arrays: list[np.ndarray], message: str) -> Iterator[None]:
+    """Lend arrays that nobody may write to, and require that they are left as they were."""
+    before, was = [a.copy() for a in arrays], [a.flags.writeable for a in arrays]
+    for a in arrays:
+        a.setflags(write=False)
+    try:
+        yield
+    finally:
+        for a, writeable in zip(arrays, was, strict=True):
+            a.setflags(write=writeable)
+    for a, b in zip(arrays, before, strict=True):
+        same = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")  # NaN: a missing number
+        require(same, message)
 
 
 def to_numpy(A: Any) -> np.ndarray:

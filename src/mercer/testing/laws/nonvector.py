@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import same_points
 from mercer.engines import small_tiles
 from mercer.settings import config
-from mercer.testing.checks import agree, obey, require
+from mercer.testing.checks import agree, obey, require, told
 from mercer.testing.examples import PointStudy, alike, as_example, read_only
 from mercer.testing.laws import common, refusals
 
@@ -474,22 +474,18 @@ def nonvector_laws() -> list[tuple[str, Callable[..., None]]]:
     >>> common = mercer.FromFunction(lambda s, t: float(len(set(s) & set(t))))
     >>> dict(nonvector_laws())["subsets"](mercer.KernelRidge(common), words)
     """
-    return [(law.__name__.removeprefix("law_"), _studied(law)) for law in _LAWS]
+    return told(_LAWS, _judge)
 
 
-def _studied(law: Callable[[PointStudy], None]) -> Callable[..., None]:
-    def run(estimator: Any, X: Any, y: Any = None, rng: Any = 0) -> None:
-        study = PointStudy(estimator, X, y, rng)
-        try:
-            law(study)
-        except AssertionError:
-            raise
-        except Exception as error:
-            kind = type(error).__name__
-            raise AssertionError(f"{study.given!r}: {kind}: {error}") from error
-
-    run.__name__, run.__doc__ = law.__name__, law.__doc__
-    return run
+def _judge(law: Callable, estimator: Any, X: Any, y: Any = None, rng: Any = 0) -> None:
+    study = PointStudy(estimator, X, y, rng)
+    try:
+        law(study)
+    except AssertionError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        raise AssertionError(f"{study.given!r}: {kind}: {error}") from error
 
 
 def check_nonvector_estimator(estimator: Any, X: Any, y: Any = None, rng: Any = 0) -> None:

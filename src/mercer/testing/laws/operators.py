@@ -11,7 +11,7 @@ from mercer import kernels as mk, operators as mo
 from mercer.engines import small_tiles
 from mercer.errors import InvalidInput
 from mercer.operators import Operator
-from mercer.testing.checks import agree, obey, require
+from mercer.testing.checks import agree, obey, require, told
 
 
 def operator_examples(rng: Any = 0) -> list[tuple[str, Operator]]:
@@ -181,15 +181,7 @@ _LAWS = (
 
 def operator_laws() -> list[tuple[str, Callable[..., None]]]:
     """Return (name, function) for each law; ``function(operator, rng=0)`` raises if broken."""
-    return [(law.__name__.removeprefix("law_"), _seeded(law)) for law in _LAWS]
-
-
-def _seeded(law: Callable[[Operator, np.random.Generator], None]) -> Callable[..., None]:
-    def run(operator: Operator, rng: Any = 0) -> None:
-        law(operator, np.random.default_rng(rng))
-
-    run.__name__, run.__doc__ = law.__name__, law.__doc__
-    return run
+    return told(_LAWS, lambda law, operator, rng=0: law(operator, np.random.default_rng(rng)))
 
 
 def check_operator_laws(operator: Operator, rng: Any = 0) -> None:

@@ -32,7 +32,7 @@ from mercer.testing.certificates import (
     smooth_problems,
     smooth_residual,
 )
-from mercer.testing.checks import agree, obey, require
+from mercer.testing.checks import agree, obey, require, told, untouched
 from mercer.testing.laws.sparse import check_sparse_answer, sparse_problems, sparse_violation
 
 
@@ -302,16 +302,8 @@ def law_repeatable(solver: Any, problem: Any, solution: Solution) -> None:
 def law_problem_unchanged(solver: Any, problem: Any, solution: Solution) -> None:
     """Neither the matrix nor the right-hand side is written to."""
     arrays = [v for v in vars(problem).values() if isinstance(v, np.ndarray)]
-    before = [a.copy() for a in arrays]
-    for a in arrays:
-        a.setflags(write=False)
-    try:
+    with untouched(arrays, f"{solver!r}: the problem was changed: the bits differ"):
         solver.solve(problem)
-    finally:
-        for a in arrays:
-            a.setflags(write=True)
-    for a, b in zip(arrays, before, strict=True):
-        agree(a, b, 0, f"{solver!r}: the problem was changed", bitwise=True)
 
 
 _LAWS = (law_certificate, law_answer, law_summary, law_repeatable, law_problem_unchanged)
@@ -322,7 +314,7 @@ def solver_laws() -> list[tuple[str, Callable[..., None]]]:
 
     A third argument, the solution, spares solving again what another law has seen solved.
     """
-    return [(law.__name__.removeprefix("law_"), _solved(law)) for law in _LAWS]
+    return told(_LAWS, _judge)
 
 
 def solve(solver: Any, problem: Any) -> Solution | None:
@@ -335,14 +327,10 @@ def solve(solver: Any, problem: Any) -> Solution | None:
         raise
 
 
-def _solved(law: Callable[[Any, Any, Solution], None]) -> Callable[..., None]:
-    def run(solver: Any, problem: Any, solution: Solution | None = None) -> None:
-        solution = solve(solver, problem) if solution is None else solution
-        if solution is not None:
-            law(solver, problem, solution)
-
-    run.__name__, run.__doc__ = law.__name__, law.__doc__
-    return run
+def _judge(law: Callable, solver: Any, problem: Any, solution: Solution | None = None) -> None:
+    solution = solve(solver, problem) if solution is None else solution
+    if solution is not None:
+        law(solver, problem, solution)
 
 
 def check_solver_laws(solver: Any, kind: type, rng: Any = 0) -> None:
