@@ -62,9 +62,11 @@ def untouched(arrays: list[np.ndarray], message: str) -> Iterator[None]:
 
 
 def to_numpy(A: Any) -> np.ndarray:
-    """Return an array, a tensor or a sparse matrix as a NumPy array."""
+    """Return an array, a tensor, a sparse matrix or an operator as a NumPy array."""
     if hasattr(A, "detach"):
         A = A.detach().cpu().numpy()
+    elif hasattr(A, "to_dense"):
+        A = A.to_dense()
     return A.toarray() if hasattr(A, "toarray") else np.asarray(A)
 
 

@@ -2,7 +2,10 @@ from mercer.testing.certificates.base import (
     CERTIFICATES as CERTIFICATES,
     law_left_out as law_left_out,
 )
-from mercer.testing.certificates.margins import check_margin as check_margin
+from mercer.testing.certificates.margins import (
+    check_margin as check_margin,
+    violation as violation,
+)
 from mercer.testing.certificates.risks import (
     centred_problems as centred_problems,
     centred_residual as centred_residual,
@@ -13,4 +16,9 @@ from mercer.testing.certificates.risks import (
     feature_problems as feature_problems,
     smooth_problems as smooth_problems,
     smooth_residual as smooth_residual,
+)
+from mercer.testing.certificates.sparse import (
+    check_sparse_answer as check_sparse_answer,
+    sparse_problems as sparse_problems,
+    sparse_violation as sparse_violation,
 )

@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import is_classifier
 
 from mercer import models as mm
@@ -21,6 +20,7 @@ from mercer.testing.certificates.processes import (
     certify_sparse_process,
 )
 from mercer.testing.certificates.risks import feature_values, risk_residual
+from mercer.testing.certificates.sparse import certify_sparse
 from mercer.testing.certificates.unsupervised import (
     certify_axes,
     certify_bandwidth,
@@ -29,9 +29,8 @@ from mercer.testing.certificates.unsupervised import (
     certify_dp_means,
     certify_embedding,
 )
-from mercer.testing.checks import require
+from mercer.testing.checks import require, to_numpy
 from mercer.testing.examples import VectorStudy
-from mercer.testing.laws import certify_sparse
 
 
 def _ridge_residual(model: Any, X: Any, y: Any) -> float:
@@ -54,8 +53,7 @@ def _ridge_residual(model: Any, X: Any, y: Any) -> float:
         gradient, scale = beta - model.alpha_ * a, W * targets
         slope = abs(a.sum(0)) / abs(a).sum(0)
     else:
-        phi = model.kernel_.features(points)
-        phi = phi.toarray() if sp.issparse(phi) else phi
+        phi = to_numpy(model.kernel_.features(points))
         v = np.reshape(v, (phi.shape[1], -1))
         beta = W * (targets - phi @ v - np.atleast_1d(model.intercept_))
         gradient, scale = phi.T @ beta - model.alpha_ * v, abs(phi).T @ (W * abs(targets))

@@ -24,8 +24,8 @@ from mercer.losses import (
 )
 from mercer.operators import Gram, LowRank
 from mercer.solvers import Centred, FalkonNewton, FeatureERM, SmoothERM, SoftmaxERM, Solution
-from mercer.testing.certificates.margins import FULL
-from mercer.testing.checks import require
+from mercer.testing.certificates.margins import FULL, violation
+from mercer.testing.checks import require, to_numpy
 
 
 def risk_residual(model: Any, X: Any, y: Any) -> float:
@@ -39,7 +39,7 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
     """
     at, K, W = _parts(model, X)
     a = _columns(model)[at]
-    targets, softmax = _targets(model, at)
+    loss, targets = _targets(model, at)
     z = K @ a + np.atleast_1d(model.intercept_)
     if not model.loss_.smooth:
         f, apart = K @ a, 0.0
@@ -48,17 +48,17 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
         columns = zip(f.T, a.T, targets.T, strict=True)
         return max(apart, *(_violation(model, *column, W[:, 0]) for column in columns))
     if vars(model)["coef_"] is None:
-        G = _slopes(model, targets, z, W, softmax)
+        G = _risk(loss, targets, z, W)[1]
         lack, scale = model.alpha_ * a + G, _size(model, targets, W, G)
     else:
         phi, v = _features(model, at)
         z = phi @ v + np.atleast_1d(model.intercept_)
-        G = _slopes(model, targets, z, W, softmax)
+        G = _risk(loss, targets, z, W)[1]
         if model.fit_intercept_:
             phi = phi - W[:, 0] @ phi / W.sum()
         lack = model.alpha_ * v + phi.T @ G
         scale = abs(phi).T @ abs(_size(model, targets, W, G))
-    axis = None if softmax else 0
+    axis = None if loss is None else 0
     return float(np.max(np.linalg.norm(lack, axis=axis) / np.linalg.norm(scale, axis=axis)))
 
 
@@ -73,15 +73,9 @@ def risk_objective(model: Any, X: Any) -> float:
     """Return the objective of a fitted model, summed over one-against-the-rest problems."""
     at, K, W = _parts(model, X)
     a = _columns(model)[at]
-    targets, softmax = _targets(model, at)
+    loss, targets = _targets(model, at)
     f = K @ a
-    z = f + np.atleast_1d(model.intercept_)
-    if softmax:
-        top = z.max(1)
-        each = np.log(np.exp(z - top[:, None]).sum(1)) + top - (targets * z).sum(1)
-        risk = float(W[:, 0] @ each)
-    else:
-        risk = float((W * model.loss_.value(targets, z)).sum())
+    risk, _ = _risk(loss, targets, f + np.atleast_1d(model.intercept_), W)
     return risk + 0.5 * model.alpha_ * float((a * f).sum())
 
 
@@ -94,17 +88,6 @@ def feature_values(model: Any, at: np.ndarray, a: np.ndarray) -> tuple[np.ndarra
     scale = np.linalg.norm(np.abs(phi).T @ np.abs(a), axis=0)
     lack = np.linalg.norm(v - phi.T @ a, axis=0)
     return values, float(np.max(lack / np.maximum(scale, 1e-300)))
-
-
-def _slopes(
-    model: Any, targets: np.ndarray, z: np.ndarray, W: np.ndarray, softmax: bool
-) -> np.ndarray:
-    """Return wℓ'; of softmax w(p − Y), 1 − p of the own class as the sum of the others."""
-    if not softmax:
-        return W * model.loss_.gradient(targets, z)
-    p = np.exp(z - z.max(1, keepdims=True))
-    others = p / p.sum(1, keepdims=True) * (1 - targets)
-    return W * (others - targets * others.sum(1, keepdims=True))
 
 
 def _parts(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,7 +105,7 @@ def _parts(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _features(model: Any, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the features of some rows and their weights, a column for each problem."""
     phi = model.kernel_._features(model.kernel_.domain.take(model.X_fit_, at))
-    phi = np.asarray(phi.toarray() if sp.issparse(phi) else phi, dtype=float)
+    phi = to_numpy(phi).astype(float)
     return phi, np.reshape(model.coef_, (-1, phi.shape[1])).T
 
 
@@ -130,16 +113,16 @@ def _columns(model: Any) -> np.ndarray:
     return np.reshape(model.dual_coef_, (len(model.y_fit_), -1))
 
 
-def _targets(model: Any, at: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return a column of targets for each problem, or the indicators of softmax."""
+def _targets(model: Any, at: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the loss and a column of targets for each problem, or None and those of softmax."""
     y = model.y_fit_[at]
     if model.loss_.kind != "classification":
-        return y[:, None], False
+        return model.loss_, y[:, None]
     k = len(model.classes_)
     own = (y[:, None] == np.arange(k)).astype(float)
     if k > 2 and isinstance(model.loss_, Logistic):
-        return own, True
-    return (2 * own - 1)[:, 1:] if k == 2 else 2 * own - 1, False
+        return None, own
+    return model.loss_, (2 * own - 1)[:, 1:] if k == 2 else 2 * own - 1
 
 
 def _violation(model: Any, f: np.ndarray, a: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
@@ -154,10 +137,9 @@ def _violation(model: Any, f: np.ndarray, a: np.ndarray, y: np.ndarray, w: np.nd
     down = model.alpha_ * a > -w * highest * FULL + 1e-300
     rise = f - y + np.where(a >= 0, epsilon, -epsilon)
     fall = f - y + np.where(a > 0, epsilon, -epsilon)
-    high = float(fall[down].max(initial=-np.inf if model.fit_intercept_ else 0.0))
-    low = float(rise[up].min(initial=np.inf if model.fit_intercept_ else 0.0))
+    slopes, none = np.r_[rise, fall], np.zeros(len(y), dtype=bool)
+    worst = violation(slopes, np.r_[up, none], np.r_[none, down], free=not model.fit_intercept_)
     centre = np.median(y) if model.fit_intercept_ and model.loss_.kind == "regression" else 0.0
-    worst = max(0.0, high - low) if model.fit_intercept_ else max(0.0, high, -low)
     return worst / float(np.abs(y - centre).max())
 
 
@@ -209,16 +191,16 @@ def smooth_problems(
 
 def smooth_residual(problem: Any, a: np.ndarray) -> float:
     """Return ‖alpha a + wℓ'‖/‖wℓ'‖ with the best offset; over features, of their weights."""
-    K, w = _matrix(problem), _weights(problem)
+    K, w = to_numpy(problem.K), weights_of(problem)
     if isinstance(problem.K, LowRank) and problem.K.F.shape[1] < len(w):
         Phi = problem.K.F - (w @ problem.K.F / w.sum() if problem.offset else 0.0)
         v = Phi.T @ a
         f = Phi @ v
-        g = _risk(problem, f + _best_offset(problem, f))[1]
+        g = risk_of(problem, f + best_offset(problem, f))[1]
         lack, scale = problem.alpha * v + Phi.T @ g, np.abs(Phi).T @ np.abs(g)
     else:
         f = K @ a
-        g = _risk(problem, f + _best_offset(problem, f))[1]
+        g = risk_of(problem, f + best_offset(problem, f))[1]
         lack, scale = problem.alpha * a + g, g
     size = float(np.linalg.norm(scale))
     return float(np.linalg.norm(lack)) / size if size > 0 else float(np.linalg.norm(lack))
@@ -226,10 +208,10 @@ def smooth_residual(problem: Any, a: np.ndarray) -> float:
 
 def check_smooth_answer(solver: Any, problem: Any, solution: Solution) -> None:
     """The objective is what the solution says, its gap bounds the truth, and L-BFGS agrees."""
-    K, a = _matrix(problem), solution.value
+    K, a = to_numpy(problem.K), solution.value
     b = np.asarray(solution.extra["intercept"])
     f = problem.K.F @ (problem.K.F.T @ a) if isinstance(problem.K, LowRank) else K @ a
-    risk, g = _risk(problem, f + b)
+    risk, g = risk_of(problem, f + b)
     primal = risk + 0.5 * problem.alpha * float((a * f).sum())
     said, gap = float(solution.primal), float(solution.gap)  # type: ignore[arg-type]
     require(abs(said - primal) <= 1e-7 * abs(primal) + 1e-12, f"{solver!r}: {said} is {primal}")
@@ -249,12 +231,7 @@ def check_smooth_answer(solver: Any, problem: Any, solution: Solution) -> None:
     )
 
 
-def _matrix(problem: Any) -> np.ndarray:
-    K = problem.K
-    return np.asarray(K if isinstance(K, np.ndarray) else K.to_dense(), dtype=float)
-
-
-def _weights(problem: Any) -> np.ndarray:
+def weights_of(problem: Any) -> np.ndarray:
     n = len(problem.y)
     return np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=float)
 
@@ -263,33 +240,40 @@ def _of_softmax(problem: Any) -> bool:
     return isinstance(problem, SoftmaxERM) or getattr(problem, "classes", 2) > 2
 
 
-def _risk(problem: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
+def risk_of(problem: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the risk and its slopes, from the definitions."""
-    w = _weights(problem)
-    if not _of_softmax(problem):
-        y = np.asarray(problem.y, dtype=float)
-        value = float(w @ problem.loss.value(y, z))
-        return value, w * problem.loss.gradient(y, z)
-    Y = np.eye(problem.classes)[problem.y]
-    value = float(w @ (logsumexp(z, axis=1) - (Y * z).sum(1)))
-    others = softmax(z, axis=1) * (1 - Y)
-    return value, w[:, None] * (others - Y * others.sum(1, keepdims=True))
+    w = weights_of(problem)
+    if _of_softmax(problem):
+        return _risk(None, np.eye(problem.classes)[problem.y], z, w[:, None])
+    return _risk(as_loss(problem.loss), np.asarray(problem.y, dtype=float), z, w)
 
 
-def _best_offset(problem: Any, f: np.ndarray) -> Any:
+def _risk(loss: Any, y: np.ndarray, z: np.ndarray, w: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return Σ wℓ and wℓ'; without a loss of softmax, where y are the indicators of the classes.
+
+    There the slopes are w(p − y), 1 − p of the own class as the sum of the others.
+    """
+    if loss is not None:
+        return float((w * loss.value(y, z)).sum()), w * loss.gradient(y, z)
+    value = float(w[:, 0] @ (logsumexp(z, axis=1) - (y * z).sum(1)))
+    others = softmax(z, axis=1) * (1 - y)
+    return value, w * (others - y * others.sum(1, keepdims=True))
+
+
+def best_offset(problem: Any, f: np.ndarray) -> Any:
     """Return the offset at which the slopes sum to 0."""
     if not problem.offset:
         return 0.0
     if not _of_softmax(problem):
         reach = 1e3 * (1 + np.abs(f).max() + np.abs(np.asarray(problem.y)).max())
-        reach = min(reach, 300.0) if problem.loss.kind == "classification" else reach
-        return brentq(lambda b: _risk(problem, f + b)[1].sum(), -reach, reach, xtol=1e-14)
+        reach = min(reach, 300.0) if as_loss(problem.loss).kind == "classification" else reach
+        return brentq(lambda b: risk_of(problem, f + b)[1].sum(), -reach, reach, xtol=1e-14)
 
     def sums(free: np.ndarray) -> np.ndarray:
-        return _risk(problem, f + np.r_[0.0, free])[1].sum(0)[1:]
+        return risk_of(problem, f + np.r_[0.0, free])[1].sum(0)[1:]
 
     def risk(free: np.ndarray) -> tuple[float, np.ndarray]:
-        return _risk(problem, f + np.r_[0.0, free])[0], sums(free)
+        return risk_of(problem, f + np.r_[0.0, free])[0], sums(free)
 
     near = minimize(risk, np.zeros(problem.classes - 1), jac=True, method="BFGS").x
     return np.r_[0.0, root(sums, near, tol=1e-14).x]
@@ -306,7 +290,7 @@ def _minimum(problem: Any, K: np.ndarray) -> float:
     def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
         u, b = x[:count].reshape(shape), x[count:] if c else x[count]
         with np.errstate(over="ignore", invalid="ignore"):
-            risk, g = _risk(problem, root_K @ u + b * problem.offset)
+            risk, g = risk_of(problem, root_K @ u + b * problem.offset)
         slope = np.concatenate(
             [(root_K.T @ g + problem.alpha * u).ravel(), np.atleast_1d(g.sum(0)) * problem.offset]
         )
@@ -341,15 +325,11 @@ def feature_problems(rng: np.random.Generator) -> list[tuple[str, FeatureERM]]:
     ]
 
 
-def _all_features(problem: FeatureERM) -> np.ndarray:
-    return problem.Phi.toarray() if sp.issparse(problem.Phi) else np.asarray(problem.Phi, float)
-
-
 def feature_gap(problem: FeatureERM, V: np.ndarray) -> float:
     """Return primal minus dual value relative to the larger, at the best offset for the weights."""
-    Phi, y, w = _all_features(problem), np.asarray(problem.y), _weights(problem)
+    Phi, y, w = to_numpy(problem.Phi), np.asarray(problem.y), weights_of(problem)
     f = Phi @ V
-    risk, g = _risk(problem, f + _best_offset(problem, f))
+    risk, g = risk_of(problem, f + best_offset(problem, f))
     u = (g.T / w).T
     if _of_softmax(problem):
         p = np.maximum(u + np.eye(problem.classes)[y], 0.0)
@@ -363,16 +343,16 @@ def feature_gap(problem: FeatureERM, V: np.ndarray) -> float:
 
 def check_feature_answer(solver: Any, problem: FeatureERM, solution: Solution) -> None:
     """The values are those of the answer, and no other weights are better by more than the gap."""
-    Phi, V, b = _all_features(problem), solution.value, np.ravel(solution.extra["intercept"])
+    Phi, V, b = to_numpy(problem.Phi), solution.value, np.ravel(solution.extra["intercept"])
 
     def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
         weights, offset = x[: V.size].reshape(V.shape), x[V.size :] * problem.offset
-        risk, g = _risk(problem, Phi @ weights + (offset if _of_softmax(problem) else offset[0]))
+        risk, g = risk_of(problem, Phi @ weights + (offset if _of_softmax(problem) else offset[0]))
         slopes = (Phi.T @ g + problem.alpha * weights).ravel()
         value = risk + 0.5 * problem.alpha * float((weights**2).sum())
         return value, np.append(slopes, g.sum(0) * problem.offset)
 
-    risk = _risk(problem, Phi @ V + solution.extra["intercept"])[0]
+    risk = risk_of(problem, Phi @ V + solution.extra["intercept"])[0]
     primal = risk + 0.5 * problem.alpha * float((V**2).sum())
     said = float(solution.primal)  # type: ignore[arg-type]
     require(abs(said - primal) <= 1e-9 * (1 + abs(primal)), f"{solver!r}: primal {said!r}")

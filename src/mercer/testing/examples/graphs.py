@@ -115,7 +115,8 @@ def refined_labels(graph: Graph, rounds: int) -> list[list[int]]:
     return levels
 
 
-def _common(first: list, second: list) -> float:
+def _common(first: Any, second: Any) -> float:
+    """Return the inner product of the counts of two collections."""
     a, b = Counter(first), Counter(second)
     return float(sum(a[label] * b[label] for label in a))
 
@@ -198,8 +199,7 @@ def _paths(graph: Graph, weighted: bool) -> Counter:
 
 
 def _shortest_path(k: Any, x: Graph, y: Graph) -> float:
-    a, b = _paths(x, k.weighted), _paths(y, k.weighted)
-    return float(sum(a[path] * b[path] for path in a))
+    return _common(_paths(x, k.weighted), _paths(y, k.weighted))
 
 
 def _attributed_path(k: Any, x: Graph, y: Graph) -> float:
@@ -268,8 +268,7 @@ def _least(rows: tuple[tuple[bool, ...], ...]) -> tuple[bool, ...]:
 
 
 def _graphlet(k: Any, x: Graph, y: Graph) -> float:
-    a, b = (_graphlets(g, int(k.size), bool(k.connected)) for g in (x, y))
-    return float(sum(a[name] * b[name] for name in a))
+    return _common(*(_graphlets(g, int(k.size), bool(k.connected)) for g in (x, y)))
 
 
 #: Class → function(kernel, x, y): the definition, for two graphs.
@@ -331,23 +330,29 @@ def _places(k: Any, x: Any, y: Any) -> tuple[int, int]:
 
 
 def diffusion(k: Any, x: Any, y: Any) -> float:
-    """Return an entry of the power series of exp(λM), by scaling and squaring."""
-    M = matrix_of(k.graph)
-    if k.laplacian:
+    """Return an entry of exp(λM)."""
+    return float(_diffused(k.graph, float(k.decay), k.laplacian)[_places(k, x, y)])
+
+
+@functools.lru_cache(maxsize=64)
+def _diffused(graph: Graph, decay: float, laplacian: Any) -> np.ndarray:
+    """Return the power series of exp(λM), by scaling and squaring."""
+    M = matrix_of(graph)
+    if laplacian:
         degrees = M.sum(axis=1)
         M = M - np.diag(degrees)
-        if k.laplacian == "normalized":
+        if laplacian == "normalized":
             root = np.array([1 / math.sqrt(d) if d > 0 else 0.0 for d in degrees])
             M = root[:, None] * M * root
     halvings = 8
-    M = M * float(k.decay) / 2**halvings
+    M = M * decay / 2**halvings
     total = term = np.eye(len(M))
     for m in range(1, 25):
         term = term @ M / m
         total = total + term
     for _ in range(halvings):
         total = total @ total
-    return float(total[_places(k, x, y)])
+    return total
 
 
 def regularized_laplacian(k: Any, x: Any, y: Any) -> float:

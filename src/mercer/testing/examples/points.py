@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -286,12 +287,10 @@ def kernel_examples() -> list[KernelExample]:
         "Scalar-author": Brownian(),
         "Explicit-author": Powers(),
     }
+    made = [*refining_kernels(), *alignment_kernels(), *walking_kernels(), *table_kernels()]
+    made += node_text_kernels()
     own = [
-        *(KernelExample(*example) for example in refining_kernels()),
-        *(KernelExample(*example) for example in alignment_kernels()),
-        *(KernelExample(*example) for example in walking_kernels()),
-        *(KernelExample(*example) for example in table_kernels()),
-        *(KernelExample(*example) for example in node_text_kernels()),
+        *starmap(KernelExample, made),
         KernelExample("Warped", RBF().warp(halved), wide),
         KernelExample("Warped-linear", mk.Linear().warp(halved), wide),
         KernelExample("ScaledBy", RBF().scale_by(first_plus_two), wide),

@@ -108,9 +108,6 @@ def _check_iterations(model: Any) -> None:
         require(whole, f"{model!r}: n_iter_ is {count}; rounds are counted from 1")
 
 
-STATE_LAWS = (law_conventions, law_state)
-
-
 # ---- What fitted estimators say of points that are not vectors: their answers fit together ----
 
 
@@ -259,9 +256,6 @@ def _check_score(study: PointStudy, model: Any, X: Any, said: np.ndarray) -> Non
         right_and_wrong = abs(right - 1) < 1e-9 and wrong < right
         message = f"{model!r}: the truth has the score {right:.3g}, something else {wrong:.3g}"
         require(right_and_wrong, message)
-
-
-ANSWER_LAWS = (law_answers, law_learns)
 
 
 # ---- nonvector ----
@@ -452,10 +446,16 @@ _LAWS = (
     law_subsets,
     common.law_order,
     common.law_weights,
-    *STATE_LAWS,
-    *refusals.TARGET_LAWS,
-    *ANSWER_LAWS,
-    *refusals.REFUSAL_LAWS,
+    law_conventions,
+    law_state,
+    refusals.law_containers,
+    refusals.law_targets,
+    refusals.law_labels,
+    law_answers,
+    law_learns,
+    refusals.law_not_fitted,
+    refusals.law_refusals,
+    refusals.law_one_point,
     law_forms,
     law_columns,
     common.law_precomputed,

@@ -95,20 +95,26 @@ def refused(study: PointStudy, call: Callable[[], Any], what: str, words: str = 
     Where ``words`` is given, a ValueError of scikit-learn's that has one of them will do: an author
     may check targets and weights by its functions.
     """
+    error = _raised(study, call, what)
+    if isinstance(error, InvalidInput):
+        require(_named(study, error), f"{study.estimator!r}: {what}: no owner in {str(error)!r}")
+    elif not (words and re.search(words, str(error))):
+        name = type(error).__name__
+        raise AssertionError(f"{study.estimator!r}: {what} raises {name}: {error}") from error
+
+
+def _raised(study: PointStudy, call: Callable[[], Any], what: str) -> ValueError:
+    """Return the ValueError that a call raises."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call()
-    except InvalidInput as error:
-        require(_named(study, error), f"{study.estimator!r}: {what}: no owner in {str(error)!r}")
+    except ValueError as error:
+        return error
     except Exception as error:
-        if words and isinstance(error, ValueError) and re.search(words, str(error)):
-            return
-        raise AssertionError(
-            f"{study.estimator!r}: {what} raises {type(error).__name__}: {error}"
-        ) from error
-    else:
-        raise AssertionError(f"{study.estimator!r}: {what} is not refused")
+        name = type(error).__name__
+        raise AssertionError(f"{study.estimator!r}: {what} raises {name}: {error}") from error
+    raise AssertionError(f"{study.estimator!r}: {what} is not refused")
 
 
 def _taken(study: PointStudy, wrong: Any, known: Any = None) -> bool:
@@ -230,9 +236,6 @@ def _classes(kernel: Any) -> set[str]:
     return names.union({"on", "Table"}, *map(_classes, kernel._kernels()))
 
 
-REFUSAL_LAWS = (law_not_fitted, law_refusals, law_one_point)
-
-
 # ---- Targets of every kind, given to estimators on data that are not vectors: numbers and
 # labels.
 
@@ -277,7 +280,7 @@ def law_targets(study: PointStudy) -> None:
         require(both.shape == (len(study.new), 2), f"{model!r}: of two targets {both.shape}")
     if not several:
         fit = partial(model.fit, study.rows(study.train), np.column_stack([y, y]))
-        _message(study, fit, "fit where y has two columns")
+        _raised(study, fit, "fit where y has two columns")
     if is_classifier(model):
         return
     whole = np.arange(len(y)) % 3
@@ -320,7 +323,7 @@ def law_labels(study: PointStudy) -> None:
         ("None", np.array([None, *given[1:]], dtype=object), ""),
     ):
         call = partial(fit, study.rows(study.train), wrong)
-        message = _message(study, call, f"fit where y has {what}")
+        message = str(_raised(study, call, f"fit where y has {what}"))
         require(re.search(words, message), f"{study.estimator!r}: y of {what}: {message}")
 
 
@@ -355,7 +358,7 @@ def _check_three(study: PointStudy) -> None:
     names = np.array(["a", "b", "c"])
     if not get_tags(study.estimator).classifier_tags.multi_class:
         call = partial(_fitted, study, names[codes])
-        _message(study, call, "fit on three classes")
+        _raised(study, call, "fit on three classes")
         return
     model = _fitted(study, names[codes])
     said = study.answers(model)
@@ -399,20 +402,3 @@ def _check_class_weights(study: PointStudy, given: np.ndarray, classes: np.ndarr
     weight = np.where(given == classes[0], 2.0, 1.0)
     expected = study.answers(study.fit(model=plain, sample_weight=weight))
     alike(study.answers(model), expected, 1e-7, f"{model!r}: class_weight ≠ sample_weight")
-
-
-def _message(study: PointStudy, call: Callable[[], Any], what: str) -> str:
-    """Return what a ValueError says."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            call()
-    except ValueError as error:
-        return str(error)
-    except Exception as error:
-        name = type(error).__name__
-        raise AssertionError(f"{study.estimator!r}: {what} raises {name}: {error}") from error
-    raise AssertionError(f"{study.estimator!r}: {what} is not refused")
-
-
-TARGET_LAWS = (law_containers, law_targets, law_labels)

@@ -27,13 +27,16 @@ from mercer.testing.certificates import (
     check_centred_answer,
     check_feature_answer,
     check_smooth_answer,
+    check_sparse_answer,
     feature_gap,
     feature_problems,
     smooth_problems,
     smooth_residual,
+    sparse_problems,
+    sparse_violation,
+    violation,
 )
-from mercer.testing.checks import agree, obey, require, told, untouched
-from mercer.testing.laws.sparse import check_sparse_answer, sparse_problems, sparse_violation
+from mercer.testing.checks import agree, obey, require, to_numpy, told, untouched
 
 
 def solver_examples() -> list[tuple[str, Any, type]]:
@@ -146,8 +149,7 @@ def _boxes(K: np.ndarray, X: np.ndarray, rng: np.random.Generator) -> list[tuple
 
 def _written_out(problem: BoxQP) -> tuple[np.ndarray, ...]:
     """Return Q, p, lower, upper and groups of a box QP."""
-    K = problem.K
-    K = np.asarray(K if isinstance(K, np.ndarray) else K.to_dense(), dtype=float)
+    K = to_numpy(problem.K).astype(float)
     index = np.arange(len(K)) if problem.index is None else np.asarray(problem.index)
     signs = np.ones(len(index)) if problem.signs is None else np.asarray(problem.signs)
     groups = np.zeros(len(index), int) if problem.groups is None else np.asarray(problem.groups)
@@ -160,13 +162,9 @@ def _violation(problem: BoxQP, a: np.ndarray) -> float:
     Q, p, lower, upper, groups = _written_out(problem)
     G, up, down = Q @ a + p, a < upper, a > lower
     if not problem.totals:
-        return float(max(G[down].max(initial=0.0), -G[up].min(initial=0.0)))
-    worst = 0.0
-    for g in range(len(problem.totals)):
-        mine = groups == g
-        high = G[mine & down].max(initial=-np.inf)
-        worst = max(worst, float(high - G[mine & up].min(initial=np.inf)))
-    return worst
+        return violation(G, up, down, free=True)
+    sums = [groups == g for g in range(len(problem.totals))]
+    return max(violation(G[mine], up[mine], down[mine]) for mine in sums)
 
 
 def residual_of(problem: Any, value: Any) -> float:
@@ -179,8 +177,7 @@ def residual_of(problem: Any, value: Any) -> float:
         return feature_gap(problem, value)
     if isinstance(problem, SparseERM):
         return sparse_violation(problem, value)
-    A = problem.A
-    A = np.asarray(A if isinstance(A, np.ndarray) else A.to_dense(), dtype=float)
+    A = to_numpy(problem.A).astype(float)
     if isinstance(problem, Linear):
         A = A + np.diag(np.broadcast_to(problem.ridge, len(A)))
         b = np.asarray(problem.b, dtype=float)
@@ -222,8 +219,7 @@ def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
         return
     if not solution.converged:
         return
-    A = problem.A
-    A = np.asarray(A if isinstance(A, np.ndarray) else A.to_dense(), dtype=float)
+    A = to_numpy(problem.A).astype(float)
     if isinstance(problem, Linear):
         b = np.asarray(problem.b, dtype=float)
         require(solution.value.shape == b.shape, f"{solver!r}: shape {solution.value.shape}")

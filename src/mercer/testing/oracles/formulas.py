@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from mercer import kernels as mk
 from mercer.domains import Table, Vectors
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.testing.checks import matern_integral
+from mercer.testing.checks import matern_integral, to_numpy
 from mercer.testing.examples import (
     ALIGNMENT_FORMULAS,
     COUNTED_STRING_FORMULAS,
@@ -33,10 +33,11 @@ from mercer.testing.examples import (
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row of a table: names and values."""
+    """One row of a table: names and values, and what kernels on columns have taken of them."""
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
+    taken: list[tuple[Kernel, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +152,7 @@ def _precomputed(k: Any, x: GramRow, y: GramRow) -> float:
 
 
 def _phi(k: Any, x: Any) -> np.ndarray:
-    features = k._features(_collection(x))
-    return (features.toarray() if sp.issparse(features) else np.asarray(features))[0]
+    return to_numpy(k._features(_collection(x)))[0]
 
 
 # ------------------------------------------------------------------- kernels made of kernels
@@ -181,13 +181,15 @@ def _choose(columns: Any, x: Any) -> np.ndarray:
 
 
 def _on_columns(k: Any, x: Any, y: Any) -> float:
-    if not isinstance(k.kernel.domain, Vectors):
+    def chosen(p: Any) -> Any:
+        if isinstance(k.kernel.domain, Vectors):
+            return _choose(k.columns, p)
+        taken = p.taken if isinstance(p, Row) else []
+        if not any(kernel is k for kernel, _ in taken):
+            taken.append((k, points(k.kernel, k._route(_collection(p)))[0]))
+        return next(part for kernel, part in taken if kernel is k)
 
-        def chosen(p: Any) -> Any:
-            return points(k.kernel, k._route(_collection(p)))[0]
-
-        return oracle(k.kernel, *_routed(chosen, x, y))
-    return oracle(k.kernel, *_routed(lambda p: _choose(k.columns, p), x, y))
+    return oracle(k.kernel, *_routed(chosen, x, y))
 
 
 def _warped(k: Any, x: Any, y: Any) -> float:
@@ -301,10 +303,8 @@ def points(kernel: Kernel, X: Any) -> list[Any]:
         if X.ndim == 1:
             return [GramRow(int(i)) for i in X]
         return [GramRow(i, row) for i, row in enumerate(X)]
-    if sp.issparse(X):
-        X = X.toarray()
-    elif hasattr(X, "detach"):
-        X = X.detach().cpu().numpy()
+    if sp.issparse(X) or hasattr(X, "detach"):
+        X = to_numpy(X)
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
         X = X.astype(float)
     return list(X)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 
 from mercer.domains import GramRows
 from mercer.estimator import class_weights
 from mercer.features import Prototypes
+from mercer.losses import as_loss
 from mercer.solvers import SparseERM
+from mercer.testing.certificates.risks import best_offset, risk_of, weights_of
 from mercer.testing.checks import require
 
 
@@ -41,45 +43,10 @@ def sparse_problems(
     ]
 
 
-def _loss(name: str, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return values and slopes of a loss, from its definition."""
-    if name == "squared":
-        return 0.5 * (z - y) ** 2, z - y
-    if name == "logistic":
-        return np.logaddexp(0, -y * z), -y / (1 + np.exp(np.minimum(700.0, y * z)))
-    gap = np.maximum(0.0, 1 - y * z)
-    return gap**2, -2 * y * gap
-
-
-def _conjugate(name: str, y: np.ndarray, u: np.ndarray) -> np.ndarray:
-    if name == "squared":
-        return y * u + 0.5 * u**2
-    p = np.clip(-y * u, 0.0, None)  # squared hinge: sup over m of −pm − (1 − m)²
-    if name == "squared_hinge":
-        return -p + p**2 / 4
-    p = np.clip(p, 1e-300, 1 - 1e-16)
-    return p * np.log(p) + (1 - p) * np.log1p(-p)
-
-
-def _parts(problem: SparseERM) -> tuple[np.ndarray, np.ndarray, np.ndarray, str, float, float]:
-    A, y = np.asarray(problem.A, dtype=float), np.asarray(problem.y, dtype=float)
-    w = np.ones(len(y)) if problem.weights is None else np.asarray(problem.weights, dtype=float)
+def _parts(problem: SparseERM) -> tuple[np.ndarray, float, float]:
+    """Return the columns, and the weights of |v| and of v²/2."""
     l1 = problem.alpha * problem.l1_ratio
-    return A, y, w, problem.loss, l1, problem.alpha - l1
-
-
-def _offset(problem: SparseERM, z: np.ndarray) -> float:
-    _, y, w, name, *_ = _parts(problem)
-    if not problem.offset:
-        return 0.0
-    if name == "squared":
-        return float(w @ (y - z) / w.sum())
-    reach = 1e3 + 2 * float(np.abs(z).max(initial=0.0))
-
-    def slope(b: float) -> float:
-        return float(w @ _loss(name, y, z + b)[1])
-
-    return float(brentq(slope, -reach, reach, xtol=1e-15, rtol=1e-15))
+    return np.asarray(problem.A, dtype=float), l1, problem.alpha - l1
 
 
 def sparse_violation(problem: SparseERM, v: np.ndarray, b: float | None = None) -> float:
@@ -88,15 +55,16 @@ def sparse_violation(problem: SparseERM, v: np.ndarray, b: float | None = None) 
     Of weights v with an offset b, by default the best one. The terms are as large as
     tᵢ = wᵢ(|ℓ'(yᵢ, 0)| + ℓ''(yᵢ, 0)(|A||v| + |b|)ᵢ): of the weights max |A|ᵀt, of the offset Σt.
     """
-    A, y, w, name, l1, l2 = _parts(problem)
+    A, l1, l2 = _parts(problem)
+    y, w, loss = np.asarray(problem.y, dtype=float), weights_of(problem), as_loss(problem.loss)
     z = A @ v
-    b = _offset(problem, z) if b is None else b
-    theta = w * _loss(name, y, z + b)[1]
+    b = best_offset(problem, z) if b is None else b
+    theta = risk_of(problem, z + b)[1]
     bend = A.T @ theta + l2 * v
     off = np.where(v != 0, abs(bend + l1 * np.sign(v)), np.maximum(0.0, abs(bend) - l1))
-    middle = w @ y / w.sum() if problem.offset and name == "squared" else 0.0
-    bends = {"squared": 1.0, "logistic": 0.25, "squared_hinge": 2.0}[name]
-    terms = abs(_loss(name, y - middle, np.zeros(len(y)))[1])
+    middle = w @ y / w.sum() if problem.offset and problem.loss == "squared" else 0.0
+    bends = {"squared": 1.0, "logistic": 0.25, "squared_hinge": 2.0}[problem.loss]
+    terms = abs(loss.gradient(y - middle, np.zeros(len(y))))
     terms = w * (terms + bends * (abs(A) @ abs(v) + abs(b - middle)))
     worst = float(off.max(initial=0.0)) / (float((abs(A).T @ terms).max(initial=0.0)) or 1.0)
     if problem.offset:
@@ -106,26 +74,20 @@ def sparse_violation(problem: SparseERM, v: np.ndarray, b: float | None = None) 
 
 def check_sparse_answer(solver: Any, problem: SparseERM, solution: Any) -> None:
     """Primal, dual and gap are those of the definition, and no other method finds a lower value."""
-    A, y, w, name, l1, l2 = _parts(problem)
-    v, b = solution.value, solution.extra["offset"]
+    A, l1, l2 = _parts(problem)
+    v, b, w = solution.value, solution.extra["offset"], weights_of(problem)
     require(v.shape == (A.shape[1],), f"{solver!r}: shape {v.shape}")
-
-    def objective(v: np.ndarray, b: float) -> float:
-        penalty = l1 * abs(v).sum() + 0.5 * l2 * (v @ v)
-        return float(w @ _loss(name, y, A @ v + b)[0] + penalty)
-
-    primal = objective(v, b)
-    size = abs(primal) + float(w @ _loss(name, y, np.full(len(y), b))[0]) + 1e-300
+    risk, theta = risk_of(problem, A @ v + b)
+    primal = float(risk + l1 * abs(v).sum() + 0.5 * l2 * (v @ v))
+    size = abs(primal) + risk_of(problem, np.full(len(A), b))[0] + 1e-300
     slack = 1e-10 * size
     require(abs(primal - solution.primal) <= slack, f"{solver!r}: primal {primal}, not as told")
     require(solution.gap >= 0, f"{solver!r}: gap {solution.gap} < 0")
     require(abs(solution.primal - solution.dual - solution.gap) <= slack, f"{solver!r}: gap")
-    theta = w * _loss(name, y, A @ v + b)[1]
-    shrink = (
-        min(1.0, l1 / max(float(abs(A.T @ theta).max(initial=0.0)), 1e-300)) if l2 == 0 else 1.0
-    )
-    u = abs(A.T @ (shrink * theta))
-    dual = -float(w @ _conjugate(name, y, shrink * theta / w))
+    steepest = float(abs(A.T @ theta).max(initial=0.0))
+    theta = theta * (min(1.0, l1 / max(steepest, 1e-300)) if l2 == 0 else 1.0)
+    u = abs(A.T @ theta)
+    dual = -float(w @ as_loss(problem.loss).conjugate(np.asarray(problem.y), theta / w))
     dual -= float((np.maximum(0.0, u - l1) ** 2).sum()) / (2 * l2) if l2 > 0 else 0.0
     require(dual <= solution.primal + 1e-8 * size, f"{solver!r}: above the dual {dual}")
     if not solution.converged:
@@ -140,16 +102,16 @@ def check_sparse_answer(solver: Any, problem: SparseERM, solution: Any) -> None:
 
 def _minimum(problem: SparseERM) -> float:
     """Return the minimum as L-BFGS finds it over v = p − q with p, q ≥ 0."""
-    A, y, w, name, l1, l2 = _parts(problem)
+    A, l1, l2 = _parts(problem)
     m = A.shape[1]
 
     def value(x: np.ndarray) -> tuple[float, np.ndarray]:
         p, q, b = x[:m], x[m : 2 * m], x[2 * m]
         v = p - q
-        losses, slopes = _loss(name, y, A @ v + b)
-        g = A.T @ (w * slopes) + l2 * v
-        total = float(w @ losses) + l1 * float(p.sum() + q.sum()) + 0.5 * l2 * float(v @ v)
-        return total, np.concatenate([g + l1, -g + l1, [w @ slopes if problem.offset else 0.0]])
+        risk, slopes = risk_of(problem, A @ v + b)
+        g = A.T @ slopes + l2 * v
+        total = risk + l1 * float(p.sum() + q.sum()) + 0.5 * l2 * float(v @ v)
+        return total, np.concatenate([g + l1, -g + l1, [slopes.sum() * problem.offset]])
 
     bounds = [(0, None)] * (2 * m) + [(None, None)]
     options = {"maxiter": 3000, "maxfun": 6000, "ftol": 1e-15, "gtol": 1e-10}
