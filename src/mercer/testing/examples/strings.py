@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -115,13 +116,16 @@ def align_locally(k: Any, x: Any, y: Any) -> float:
 _known: list[Any] = [None, None, None]  # the last points and kernel, and what is known of them
 
 
-def _similar(k: Any) -> tuple[list, np.ndarray, np.ndarray]:
-    """Return the points of a repaired kernel, and their similarities by eigenvalues and vectors."""
+def _similar(k: Any) -> tuple[list, np.ndarray, np.ndarray, dict]:
+    """Return the points of a repaired kernel, their similarities by eigenvalues and vectors.
+
+    And those of other points, as far as they are known.
+    """
     from mercer.testing.oracles import double_loop, points
 
     if _known[0] is not k.points or _known[1] != k.kernel:
         values, U = np.linalg.eigh(double_loop(k.kernel, k.points))
-        _known[:] = k.points, clone(k.kernel), (points(k.kernel, k.points), values, U)
+        _known[:] = k.points, clone(k.kernel), (points(k.kernel, k.points), values, U, {})
     return _known[2]
 
 
@@ -132,15 +136,18 @@ def _repaired(k: Any, x: Any, y: Any) -> float:
     """
     from mercer.testing.oracles import oracle
 
-    Z, values, U = _similar(k)
+    Z, values, U, rows = _similar(k)
     shift = max(0.0, -float(values[0])) if k.method == "shift" else 0.0
 
     def same(x: Any, z: Any) -> bool:
         return np.array_equal(x, z) if isinstance(x, np.ndarray) else x == z
 
     def similarities(x: Any) -> np.ndarray:
-        equal = np.array([same(x, z) for z in Z])
-        return np.array([oracle(k.kernel, x, z) for z in Z]) + shift * equal
+        key = x.tobytes() if isinstance(x, np.ndarray) else x
+        if key not in rows:
+            equal = np.array([same(x, z) for z in Z])
+            rows[key] = np.array([oracle(k.kernel, x, z) for z in Z]), equal
+        return rows[key][0] + shift * rows[key][1]
 
     values = values + shift
     kept = values > 1e-10 * np.abs(values).max()
@@ -199,11 +206,15 @@ def _spectrum(k: Any, s: Any, t: Any) -> float:
 
 
 def _mismatch(k: Any, s: Any, t: Any) -> float:
-    total = 0
-    for word in itertools.product(k.alphabet, repeat=k.length):
-        near = [sum(_gaps(u, word) <= k.mismatches for u in _windows(z, k.length)) for z in (s, t)]
-        total += near[0] * near[1]
-    return float(total)
+    near = (_near_words(z, k.alphabet, k.length, k.mismatches) for z in (s, t))
+    return float(sum(a * b for a, b in zip(*near, strict=True)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _near_words(s: Any, alphabet: str, length: int, mismatches: int) -> list[int]:
+    """Return of every word how many windows differ from it in so many places at most."""
+    words = itertools.product(alphabet, repeat=length)
+    return [sum(_gaps(u, word) <= mismatches for u in _windows(s, length)) for word in words]
 
 
 def _gapped(k: Any, s: Any, t: Any) -> float:
