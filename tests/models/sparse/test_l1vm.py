@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import mercer
 from mercer import L1VM, RBF, L1VMClassifier, L1VMRegressor, Linear, Matern, Prototypes
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotConverged
-from mercer.testing.certificates.sparse import certify_sparse
+from mercer.testing.laws.sparse import certify_sparse
 
 pytestmark = pytest.mark.filterwarnings("ignore:The max_iter was reached")  # scikit-learn's
 

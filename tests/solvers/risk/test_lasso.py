@@ -12,7 +12,7 @@ from mercer.errors import InvalidInput
 from mercer.losses import Huber, Logistic
 from mercer.solvers import CoordinateDescent, SparseERM
 from mercer.solvers.risk.lasso import LOSSES
-from mercer.testing.certificates.sparse import sparse_violation
+from mercer.testing.laws.sparse import sparse_violation
 
 # The peers stop early now and then; they are only to have no lower objective.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -7,6 +7,7 @@ from mercer.testing.certificates.margins import (
     violation as violation,
 )
 from mercer.testing.certificates.risks import (
+    best_offset as best_offset,
     centred_problems as centred_problems,
     centred_residual as centred_residual,
     check_centred_answer as check_centred_answer,
@@ -14,11 +15,8 @@ from mercer.testing.certificates.risks import (
     check_smooth_answer as check_smooth_answer,
     feature_gap as feature_gap,
     feature_problems as feature_problems,
+    risk_of as risk_of,
     smooth_problems as smooth_problems,
     smooth_residual as smooth_residual,
-)
-from mercer.testing.certificates.sparse import (
-    check_sparse_answer as check_sparse_answer,
-    sparse_problems as sparse_problems,
-    sparse_violation as sparse_violation,
+    weights_of as weights_of,
 )

@@ -20,7 +20,6 @@ from mercer.testing.certificates.processes import (
     certify_sparse_process,
 )
 from mercer.testing.certificates.risks import feature_values, risk_residual
-from mercer.testing.certificates.sparse import certify_sparse
 from mercer.testing.certificates.unsupervised import (
     certify_axes,
     certify_bandwidth,
@@ -31,6 +30,7 @@ from mercer.testing.certificates.unsupervised import (
 )
 from mercer.testing.checks import require, to_numpy
 from mercer.testing.examples import VectorStudy
+from mercer.testing.laws import certify_sparse
 
 
 def _ridge_residual(model: Any, X: Any, y: Any) -> float:

@@ -117,10 +117,7 @@ _known: list[Any] = [None, None, None]  # the last points and kernel, and what i
 
 
 def _similar(k: Any) -> tuple[list, np.ndarray, np.ndarray, dict]:
-    """Return the points of a repaired kernel, their similarities by eigenvalues and vectors.
-
-    And those of other points, as far as they are known.
-    """
+    """Return the points of a repaired kernel, eigenvalues and vectors, and rows known so far."""
     from mercer.testing.oracles import double_loop, points
 
     if _known[0] is not k.points or _known[1] != k.kernel:

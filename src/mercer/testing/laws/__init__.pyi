@@ -22,3 +22,4 @@ from mercer.testing.laws.solvers import (
     solver_examples as solver_examples,
     solver_laws as solver_laws,
 )
+from mercer.testing.laws.sparse import certify_sparse as certify_sparse

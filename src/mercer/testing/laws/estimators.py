@@ -66,11 +66,7 @@ def law_memory(study: VectorStudy) -> None:
 
 
 def _brief(study: VectorStudy) -> Any:
-    """Return a clone that takes a few steps only.
-
-    Every step of conjugate gradients, or of a search for the parameters of a process, takes what
-    the first takes.
-    """
+    """Return a clone that takes a few steps only, as each of them takes what the first takes."""
     model: Any = clone(study.estimator)
     if hasattr(model, "optimizer"):
         model.set_params(max_iter=1)

@@ -27,16 +27,14 @@ from mercer.testing.certificates import (
     check_centred_answer,
     check_feature_answer,
     check_smooth_answer,
-    check_sparse_answer,
     feature_gap,
     feature_problems,
     smooth_problems,
     smooth_residual,
-    sparse_problems,
-    sparse_violation,
     violation,
 )
 from mercer.testing.checks import agree, obey, require, to_numpy, told, untouched
+from mercer.testing.laws.sparse import check_sparse_answer, sparse_problems, sparse_violation
 
 
 def solver_examples() -> list[tuple[str, Any, type]]:

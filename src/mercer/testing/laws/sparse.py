@@ -12,7 +12,7 @@ from mercer.estimator import class_weights
 from mercer.features import Prototypes
 from mercer.losses import as_loss
 from mercer.solvers import SparseERM
-from mercer.testing.certificates.risks import best_offset, risk_of, weights_of
+from mercer.testing.certificates import best_offset, risk_of, weights_of
 from mercer.testing.checks import require
 
 
