@@ -15,7 +15,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 from sklearn.base import is_classifier
 
-from mercer.domains import Domain, GramRows, RowBlocks, to_host
+from mercer.domains import Domain, RowBlocks, to_host
 from mercer.engines import KernelRate, Rates, device_of, kernel_rate, machine_rates, pick
 from mercer.errors import InvalidInput
 from mercer.estimator.base import check_targets
@@ -64,7 +64,7 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
         outputs=outputs,
         columns=int(shape[1]) if len(shape) == 2 else 0,
         features=D,
-        given=isinstance(kernel.domain, GramRows),
+        given=not kernel.domain.holds_points,
         device=device,
         budget=free_on(device),
         itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
@@ -262,7 +262,7 @@ def _resolved(kernel: Kernel, X: Any) -> Kernel:
     """Return the kernel with words taken from some points; that is exact enough for a plan."""
     if not kernel._asks():
         return kernel
-    if not isinstance(kernel.domain, GramRows):
+    if kernel.domain.holds_points:
         n = kernel.domain.size(X)
         index = np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(int))
         X = kernel.domain.take(X, index)
@@ -324,9 +324,9 @@ class Sketch:
     @cached_property
     def gram(self) -> np.ndarray:
         """The kernel matrix of some points."""
-        if isinstance(self.kernel.domain, GramRows):
-            return np.asarray(self.X)[np.ix_(self.index, self.index)].astype(float)
-        return self._values(self.points)
+        if self.kernel.domain.holds_points:
+            return self._values(self.points)
+        return self._values(self.kernel.domain.subset(self.X, self.index))
 
     def _values(self, A: Any, B: Any = None) -> np.ndarray:
         engine = pick(A, B)

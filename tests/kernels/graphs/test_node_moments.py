@@ -1,4 +1,4 @@
-"""Moments of a large graph: the values of the dense matrix, from one run of products."""
+"""NodeMoments of a large graph: the values of the dense matrix, from one run of products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer import Diffusion, GaussianProcessRegressor, RegularizedLaplacian, config
 from mercer.kernels.graphs import nodes as node_action
-from mercer.kernels.graphs.nodes import Moments, NodeMatrix
+from mercer.kernels.graphs.nodes import NodeMatrix, NodeMoments
 
 DECAYS = (0.3, 2.0, 0.01, 1.0)
 
@@ -57,7 +57,7 @@ def test_moments_are_chebyshev_polynomials(path, columns):
     S = path / 2.0
     nodes = np.array([0, 7, 7, 100, 5])
     parts = [slice(i, min(i + columns, 5)) for i in range(0, 5, columns)]
-    moments, (values, U) = Moments(S, nodes, parts), np.linalg.eigh(S.toarray())
+    moments, (values, U) = NodeMoments(S, nodes, parts), np.linalg.eigh(S.toarray())
     for k in (4, 0, 1, 9):
         T = (U * np.cos(k * np.arccos(np.clip(values, -1, 1)))) @ U.T
         unit = np.eye(k + 1)[k]

@@ -13,7 +13,7 @@ from mercer import RBF, FromFunction, Linear, White
 from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.statistics import k_sample_test, mmd, mmd_agg_test, mmd_split_test, mmd_test
-from mercer.statistics.two_sample.discrepancy import Discrepancy, PairedBound, Wild
+from mercer.statistics.two_sample.discrepancy import DifferenceBound, Discrepancy, Wild
 from mercer.statistics.two_sample.labels import labelled
 from mercer.statistics.two_sample.test import label_moments
 
@@ -307,7 +307,7 @@ def test_tiles_of_the_paired_matrix(rng):
     k = RBF() + Linear()
     K = k(np.vstack([X, Y]))
     H = K[:11, :11] + K[11:, 11:] - K[:11, 11:] - K[11:, :11]
-    bound = PairedBound(k._bind(np.vstack([X, Y])), 11)
+    bound = DifferenceBound(k._bind(np.vstack([X, Y])), 11)
     np.testing.assert_allclose(bound.tile(slice(0, 11), slice(0, 11)), H, atol=1e-13)
     points = labelled([X, Y], k, None, "test", ["X", "Y"])
     for tiles in (7, 10**6):

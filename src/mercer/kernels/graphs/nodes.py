@@ -25,7 +25,7 @@ from mercer.settings import get_config
 # ---- Chebyshev moments of a matrix on some nodes: every function of it there is a sum of them ----
 
 
-class Moments:
+class NodeMoments:
     """Tₖ(S)ᵢⱼ for the pairs of some nodes, k = 0, 1, …, as many as were asked for so far.
 
     f(M) on these nodes is Σₖ cₖ Tₖ(S), where only the cₖ depend on f. So a search over the decay of
@@ -111,7 +111,7 @@ class NodeMatrix:
         self.matrix = matrix
         self.top = top
         self.n = int(matrix.shape[0])
-        self._moments: dict[bytes, Moments] = {}  # of the nodes that were asked for last
+        self._moments: dict[bytes, NodeMoments] = {}  # of the nodes that were asked for last
 
     @property
     def dense(self) -> bool:
@@ -163,12 +163,12 @@ class NodeMatrix:
     def _square(self, f: Scalar, nodes: np.ndarray) -> np.ndarray:
         """Return f(M) on pairs of nodes, from moments that are kept for the next f."""
         coefficients = chebyshev(f, *self.interval)
-        if Moments.size(self.n, len(nodes), len(coefficients)) > get_config().memory // 8:
+        if NodeMoments.size(self.n, len(nodes), len(coefficients)) > get_config().memory // 8:
             return self._columns(f, nodes, nodes)
         key = nodes.tobytes()
         moments = self._moments.pop(key, None)  # out of the reach of other threads while in use
         if moments is None:
-            moments = Moments(self._scaled, nodes, self.parts(len(nodes)))
+            moments = NodeMoments(self._scaled, nodes, self.parts(len(nodes)))
         out = moments.sum(coefficients)
         self._moments = {key: moments}
         return out

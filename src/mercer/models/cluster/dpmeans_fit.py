@@ -30,7 +30,7 @@ class Nearest:
     squares: np.ndarray
 
 
-class Space(Protocol):
+class MeansSpace(Protocol):
     """Where n weighted points live.
 
     `least` is the squared distance below which two points are the same up to rounding, `slack` the
@@ -222,7 +222,7 @@ class Partition:
     inertia: float
 
 
-def partition(space: Space, penalty: float, max_iter: int, owner: str) -> Solution:
+def partition(space: MeansSpace, penalty: float, max_iter: int, owner: str) -> Solution:
     r"""Return a partition that no step of DP-means improves.
 
     A sweep from a partition and its means: every point goes to the nearest mean; then, as long as
@@ -285,7 +285,7 @@ def partition(space: Space, penalty: float, max_iter: int, owner: str) -> Soluti
 
 
 def _sweep(
-    space: Space, labels: np.ndarray, count: int, found: Nearest, penalty: float
+    space: MeansSpace, labels: np.ndarray, count: int, found: Nearest, penalty: float
 ) -> tuple[np.ndarray, int]:
     """Return new labels at fixed centres, and the number of centres with those opened."""
     w = space.weights
@@ -323,7 +323,7 @@ def _without_empty(labels: np.ndarray, w: np.ndarray, count: int) -> tuple[np.nd
     return np.where(w > 0, number[labels], 0), int(full.sum())
 
 
-def _violation(space: Space, found: Nearest, penalty: float) -> float:
+def _violation(space: MeansSpace, found: Nearest, penalty: float) -> float:
     """Return the largest violation of the conditions of DP-means, relative to the scale."""
     there = space.weights > 0
     nearer = float((found.own - found.squares)[there].max())
@@ -339,7 +339,7 @@ def _violation(space: Space, found: Nearest, penalty: float) -> float:
     return max(nearer, farther) / (space.scale or 1.0)
 
 
-def farthest_first(space: Space, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+def farthest_first(space: MeansSpace, rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the squared distances at which points are opened, and what is left to the mean.
 
     Starting from the mean of all points, `rounds` times the point farthest from all chosen ones is

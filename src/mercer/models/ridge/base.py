@@ -38,14 +38,14 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel
 from mercer.models.ridge.cg import fit_by_cg
-from mercer.models.ridge.exact import LeastSquares, eigen_cost
+from mercer.models.ridge.exact import LeastSquares
 from mercer.models.ridge.falkon import fit_on_centers, given_centers
 from mercer.models.ridge.left_out import as_groups
 from mercer.models.ridge.spectrum import RidgeFit
 from mercer.operators import gram_of
 from mercer.solvers import Solution
 from mercer.solvers.falkon import falkon_cost
-from mercer.solvers.linear import cg_cost, cholesky_cost, primal_cost
+from mercer.solvers.linear import cg_cost, cholesky_cost, eigen_cost, primal_cost
 
 
 def differ(alpha: Any) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import to_host
-from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import indefinite, is_sparse, unproven
 from mercer.kernels import Kernel
@@ -30,8 +29,7 @@ from mercer.models.ridge.spectrum import (
     primal_certificate,
 )
 from mercer.operators import gram_of
-from mercer.solvers import Cost, DenseEigen, Eigen, Facts, factor, gram_seconds
-from mercer.solvers.linear import EIGH
+from mercer.solvers import DenseEigen, Eigen, factor
 
 PATH_COLUMNS = 256
 # Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
@@ -393,25 +391,6 @@ class LeastSquares:
         pair = self.kernel.domain.pair(self.all_X, idle, slice(None))
         out[idle] = gram_of(self.kernel, *pair) @ fit.dual_coef + fit.intercept
         return out
-
-
-def eigen_cost(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
-    """An eigendecomposition, for a choice of penalties by leaving one out: five matrices."""
-    n, D = facts.n, facts.features
-    primal_side = D is not None and D < n
-    edge = D if primal_side and D is not None else n
-    if primal_side:
-        needed, more = 24 * (n + edge) * edge, facts.vectors + 16 * (n + edge) * edge
-    else:
-        needed = 40 * n * n + 32 * n * facts.outputs
-        more = facts.vectors + 32 * n * PATH_COLUMNS
-    if rates is None:
-        return Cost(needed, None, more)
-    first = (
-        2.0 * n * edge**2 / rates.gemm if primal_side else gram_seconds(facts, rates, sketch.rate)
-    )
-    seconds = first + EIGH * edge**3 / rates.gemm + 64.0 * n * edge / rates.gemm
-    return Cost(needed, seconds, more)
 
 
 # ---- The primal: normal equations of sparse features, dual coefficients of weights ----

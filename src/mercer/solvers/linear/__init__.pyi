@@ -24,6 +24,7 @@ from mercer.solvers.linear.eigen import (
     DenseEigen as DenseEigen,
     EigenPairs as EigenPairs,
     SubspaceIteration as SubspaceIteration,
+    eigen_cost as eigen_cost,
     signs_of as signs_of,
 )
 from mercer.solvers.linear.inplace import (

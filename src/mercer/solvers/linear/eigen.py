@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
+from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.memory import require_memory
 from mercer.operators import OnDevice
@@ -26,6 +27,7 @@ from mercer.solvers.base import (
     precision_of,
     require_definite,
 )
+from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear.device import largest_pairs
 from mercer.solvers.linear.inplace import fortran_float64
 from mercer.threads import times
@@ -365,3 +367,28 @@ def signs_of(table: np.ndarray) -> np.ndarray:
     size = np.abs(table)
     first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
     return np.where(table[first, np.arange(table.shape[1])] < 0, -1.0, 1.0)
+
+
+# ---- What a whole spectrum costs ----
+
+
+COLUMNS = 256  # of residuals of several penalties that are made at a time
+
+
+def eigen_cost(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
+    """An eigendecomposition, for a choice of penalties by leaving one out: five matrices."""
+    n, D = facts.n, facts.features
+    primal_side = D is not None and D < n
+    edge = D if primal_side and D is not None else n
+    if primal_side:
+        needed, more = 24 * (n + edge) * edge, facts.vectors + 16 * (n + edge) * edge
+    else:
+        needed = 40 * n * n + 32 * n * facts.outputs
+        more = facts.vectors + 32 * n * COLUMNS
+    if rates is None:
+        return Cost(needed, None, more)
+    first = (
+        2.0 * n * edge**2 / rates.gemm if primal_side else gram_seconds(facts, rates, sketch.rate)
+    )
+    seconds = first + EIGH * edge**3 / rates.gemm + 64.0 * n * edge / rates.gemm
+    return Cost(needed, seconds, more)

@@ -35,7 +35,7 @@ TINY = float(np.finfo(float).tiny)  # a formula may underflow, a p-value is neve
 
 
 @dataclass(frozen=True)
-class Moments:
+class ShuffleMoments:
     """Mean, variance and third central moment over all permutations."""
 
     mean: float
@@ -48,14 +48,14 @@ class Moments:
         return self.third / self.variance**1.5 if self.variance > 0 else 0.0
 
 
-def permutation_moments(a: dict[str, float], b: dict[str, float], n: int) -> Moments:
+def permutation_moments(a: dict[str, float], b: dict[str, float], n: int) -> ShuffleMoments:
     """Return the moments of Σᵢⱼ Aᵢⱼ L[pᵢ, pⱼ] over all permutations of n rows."""
     mean = a["T"] * b["T"] / (n - 1) if n > 1 else 0.0
     found = []
     for power, names in ((2, ("T2", "S2")), (3, ("T3", "S3", "R", "B", "U"))):
         x, y = (np.array([side[name] for name in names]) for side in (a, b))
         found.append(float(x @ _form(power, n) @ y))
-    return Moments(mean, max(found[0], 0.0), found[1])
+    return ShuffleMoments(mean, max(found[0], 0.0), found[1])
 
 
 def invariants(A: np.ndarray) -> dict[str, float]:
@@ -88,7 +88,7 @@ def invariants(A: np.ndarray) -> dict[str, float]:
     }
 
 
-def pearson_tail(value: float, moments: Moments) -> float:
+def pearson_tail(value: float, moments: ShuffleMoments) -> float:
     """Return P(Z ≥ value) for the Pearson type III law with these moments."""
     if not moments.variance > 0:
         return 1.0

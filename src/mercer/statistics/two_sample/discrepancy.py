@@ -222,7 +222,7 @@ class Discrepancy:
 # ---- The wild bootstrap of MMD²: pairs (x_i, y_i) change places by random signs ----
 
 
-class PairedBound(Bound):
+class DifferenceBound(Bound):
     """Tiles of H = Kxx + Kyy − Kxy − Kyx, cut from tiles of the pooled matrix."""
 
     def __init__(self, inner: Any, n: int):
@@ -277,7 +277,7 @@ class Wild:
                 a, b = x.sum(1), y.sum(1)
                 self.totals = float(a @ a + b @ b), float(2 * a @ b), float((x * y).sum())
         elif not self.there:
-            self.bound = PairedBound(self.forms.bound, n)
+            self.bound = DifferenceBound(self.forms.bound, n)
 
     def evaluate(self, draws: Any) -> np.ndarray:
         """Return the statistic of each row of signs."""
