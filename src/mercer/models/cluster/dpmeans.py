@@ -20,7 +20,7 @@ from mercer.memory import row_blocks
 from mercer.models.cluster.dpmeans_fit import (
     InputSpace,
     KernelSpace,
-    Space,
+    MeansSpace,
     averages,
     farthest_first,
     partition,
@@ -443,7 +443,7 @@ def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = N
     return out
 
 
-def _tried(space: Space, penalty: float, k: int, owner: str) -> tuple[float, dict[float, int]]:
+def _tried(space: MeansSpace, penalty: float, k: int, owner: str) -> tuple[float, dict[float, int]]:
     """Return the penalty with which DP-means finds a number nearest to k, and all numbers found."""
     low, high = 0.0, np.inf  # with too many clusters, and with too few
     trials: dict[float, int] = {}
