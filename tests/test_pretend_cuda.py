@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 import mercer
 from mercer import RBF
 from mercer.domains.vectors import to_host
-from mercer.engines.device.place import TorchEngine
+from mercer.engines.base import TorchEngine
 from mercer.errors import MemoryBudgetExceeded
 from mercer.solvers.linear.cg import LowRankPreconditioner
 from mercer.statistics import (

@@ -31,7 +31,7 @@ MOVED = {
     "models.density": "nadaraya_classifier=nadaraya",
     "models.gp": "classifier=classes.classifier regressor=regression.regressor",
     "operators": "algebra=base",
-    "plot": "clusters=points density=points dependence=samples evidence=process "
+    "plot": "clusters=points density=points dependence=samples evidence=process null=points "
     "posterior=process projection=points witness=samples",
     "selection": "result=tuning.what srm_least_squares=structural_risk",
     "solvers": "eigen=linear.eigen problems=base",

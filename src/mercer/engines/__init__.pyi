@@ -2,10 +2,14 @@ from mercer.domains import namespace as namespace
 from mercer.engines.base import (
     Engine as Engine,
     NumpyEngine as NumpyEngine,
+    TorchEngine as TorchEngine,
+    chosen_device as chosen_device,
+    computing_on as computing_on,
     pick as pick,
+    to_device as to_device,
+    where_is as where_is,
 )
 from mercer.engines.checkpoint import Checkpoint as Checkpoint, fingerprint as fingerprint
-from mercer.engines.device import TorchEngine as TorchEngine
 from mercer.engines.files import refuse_target as refuse_target, replace_file as replace_file
 from mercer.engines.means import (
     own_means as own_means,

@@ -1,15 +1,18 @@
-"""The protocol of an engine, and the choice of one from the data."""
+"""Where arrays live: the engines of NumPy and of torch, and the choice of one from the data."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from mercer.domains import is_torch
+from mercer.domains import is_torch, to_host
+from mercer.engines import tiles
 from mercer.errors import InvalidInput
 from mercer.memory import named_when_full, require_gram
-from mercer.settings import get_config
+from mercer.settings import config, get_config
 
 FEWER = "Use fewer points, free tensors"
 
@@ -38,16 +41,12 @@ class Engine:
 
     def gram(self, kernel: Any, X: Any, Y: Any = None) -> Any:
         """Return the matrix k(xᵢ, yⱼ), all of it."""
-        from mercer.engines import tiles
-
         X, Y = self.asarray(X), None if Y is None else self.asarray(Y)
         require_gram(kernel, X, Y)
         return tiles.gram(self.bound(kernel, X, Y))
 
     def matmul(self, kernel: Any, X: Any, Y: Any, V: Any) -> Any:
         """Return K(X, Y) V without storing K."""
-        from mercer.engines import tiles
-
         return tiles.matmul(self.bound(kernel, X, Y), V)
 
     def diag(self, kernel: Any, X: Any) -> Any:
@@ -66,8 +65,6 @@ def pick(*collections: Any) -> Engine:
             "give X.cpu().numpy()."
         )
     if wanted == "torch" or tensors:
-        from mercer.engines.device import TorchEngine
-
         return TorchEngine()
     return NumpyEngine()
 
@@ -79,3 +76,88 @@ class NumpyEngine(Engine):
     """Arrays in main memory; tiles are shared out to threads by `mercer.engines.tiles`."""
 
     name = "numpy"
+
+
+# ---- The torch engine: the same formulas on the device of the tensors ----
+
+
+def chosen_device() -> str:
+    """Return the device of ``config(device=...)``: by default the first GPU, or else the CPU."""
+    import torch
+
+    wanted = get_config().device
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted != "cpu":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(wanted.partition(":")[2] or 0) >= count:
+            raise InvalidInput(
+                f"config(device={wanted!r}): torch {torch.__version__} sees {count} CUDA devices "
+                "here; use device='cpu', or install torch built for CUDA and a driver for it."
+            )
+    return wanted
+
+
+def to_device(A: Any, device: Any) -> Any:
+    """Return an array or a tensor on a device, its dtype as it is."""
+    import torch
+
+    if is_torch(A):
+        return A.to(device)
+    # torch warns on read-only memory, and knows no negative strides
+    A = A if A.flags.writeable and min(A.strides, default=0) >= 0 else A.copy()
+    return torch.as_tensor(A, device=device)
+
+
+class TorchEngine(Engine):
+    """Tensors on one device; NumPy data go where ``config(device=...)`` says."""
+
+    name = "torch"
+
+    def asarray(self, X: Any) -> Any:
+        """Return X as a tensor (tensors are kept on their device)."""
+        if is_torch(X) or not isinstance(X, np.ndarray | sp.sparray | sp.spmatrix):
+            return X
+        try:
+            import torch  # noqa: F401
+        except ImportError as error:
+            raise InvalidInput(
+                "config(engine='torch'): torch is not installed; pip install 'mercer[torch]'."
+            ) from error
+        dense: Any = X.toarray() if sp.issparse(X) else X  # type: ignore[union-attr]
+        if dense.dtype.kind not in "fiub":
+            return X
+        with named_when_full(f"{len(dense)} rows", FEWER):
+            return to_device(dense, chosen_device())
+
+    def to_numpy(self, A: Any) -> np.ndarray:
+        """Return a tensor as an array in main memory."""
+        return np.asarray(to_host(A))
+
+
+# ---- Computing where the data are ----
+
+
+def computing_on(device: Any) -> AbstractContextManager:
+    """Return options under which everything is computed on a device of torch; None changes nothing.
+
+    ``config(engine="numpy")`` is a wish to stay in main memory, and stronger.
+
+    Parameters
+    ----------
+    device : torch.device or None
+        Where.
+    """
+    known = device is not None and device.type in ("cpu", "cuda")
+    if not known or get_config().engine == "numpy":
+        return nullcontext()
+    return config(engine="torch", device=str(device))
+
+
+def where_is(X: Any) -> AbstractContextManager:
+    """Return options under which X is worked on: for a tensor, those of its device.
+
+    The rows themselves, checked and in float64, may then be arrays: n × d numbers are little
+    beside the n × n that are made of them on the device.
+    """
+    return computing_on(X.device if is_torch(X) else None)

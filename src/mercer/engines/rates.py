@@ -19,8 +19,7 @@ from scipy.linalg.lapack import dpotrf
 
 from mercer.domains import is_torch, namespace
 from mercer.engines import tiles as blocks
-from mercer.engines.base import pick
-from mercer.engines.device import to_device
+from mercer.engines.base import chosen_device, pick, to_device
 from mercer.settings import get_config
 
 PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
@@ -76,8 +75,6 @@ def device_of(X: Any) -> str | None:
     if is_torch(X):
         return str(X.device)
     if get_config().engine == "torch" and (isinstance(X, np.ndarray) or hasattr(X, "toarray")):
-        from mercer.engines.device import chosen_device
-
         return chosen_device()
     return None
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, Weighing, column_names, is_dask, no_weight, partitions
-from mercer.engines.device import where_is
+from mercer.engines import where_is
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.estimator.base import check_targets

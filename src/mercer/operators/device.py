@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Vectors, is_torch, namespace
-from mercer.engines import cuts, gram, run_tiles
-from mercer.engines.device import TorchEngine, chosen_device, full_precision, to_device
+from mercer.engines import TorchEngine, chosen_device, cuts, gram, run_tiles, to_device
+from mercer.engines.device import full_precision
 from mercer.errors import InvalidInput
 from mercer.memory import free_memory, free_on, named_when_full, require_memory, run_within_memory
 from mercer.operators.gram import gram_of

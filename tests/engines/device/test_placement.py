@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines.device import computing_on, where_is
+from mercer.engines import computing_on, where_is
 from mercer.estimator import follows_data
 from mercer.settings import get_config
 

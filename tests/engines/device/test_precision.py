@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mercer
-from mercer.engines.device.place import full_precision
+from mercer.engines.device.fused import full_precision
 
 torch = pytest.importorskip("torch")
 

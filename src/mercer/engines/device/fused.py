@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -259,3 +261,26 @@ def _launch(sides: _Sides, V: Any) -> Any:
         )
         total += sums.sum(0, dtype=torch.float64)
     return total[:, :t]
+
+
+# ---- Products of float32 tensors in the precision of float32, whatever a user allowed torch ----
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Let products of float32 matrices on a GPU be those of float32: TF32 keeps ten bits."""
+    import torch
+
+    matmul = torch.backends.cuda.matmul
+    # torch 2.9 brought a switch of its own to each backend, and refuses to mix it with the old.
+    name = "fp32_precision" if hasattr(matmul, "fp32_precision") else "allow_tf32"
+    exact = "ieee" if name == "fp32_precision" else False
+    before = getattr(matmul, name)
+    if before == exact:
+        yield
+        return
+    setattr(matmul, name, exact)
+    try:
+        yield
+    finally:
+        setattr(matmul, name, before)

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from mercer.domains import Vectors, is_torch
 from mercer.engines import tiles as blocks
-from mercer.engines.base import pick
-from mercer.engines.device import TorchEngine, full_precision
+from mercer.engines.base import TorchEngine, pick
+from mercer.engines.device import full_precision
 from mercer.engines.passes.base import RowPass
 from mercer.memory import free_memory, run_within_memory
 

@@ -40,7 +40,7 @@ from mercer.kernels import Kernel
 from mercer.models.ridge.cg import fit_by_cg
 from mercer.models.ridge.exact import LeastSquares
 from mercer.models.ridge.falkon import fit_on_centers, given_centers
-from mercer.models.ridge.left_out import as_groups
+from mercer.models.ridge.left_out import as_groups, degrees_of_freedom, leave_groups_out
 from mercer.models.ridge.spectrum import RidgeFit
 from mercer.operators import gram_of
 from mercer.solvers import Solution
@@ -290,7 +290,7 @@ class Ridge(KernelEstimator):
         float, or array of shape (n_outputs,)
             One number; one an output when the outputs have penalties of their own.
         """
-        out = self._problem(X, "degrees_of_freedom").degrees_of_freedom(self.alpha_)
+        out = degrees_of_freedom(self._problem(X, "degrees_of_freedom"), self.alpha_)
         return out if np.ndim(self.alpha_) else float(out[0])
 
     def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
@@ -318,7 +318,7 @@ class Ridge(KernelEstimator):
         if groups is not None:
             owner = f"{type(self).__name__}.loo"
             codes = as_groups(groups, len(self.y_fit_), self.sample_weight_, owner)
-            return self._problem(K, "loo").leave_one_out(self.alpha_, codes)
+            return leave_groups_out(self._problem(K, "loo"), self.alpha_, codes)
         if self._loo_cache is None:
             self._loo_cache = self._problem(K, "loo").leave_one_out(self.alpha_)
         elif K is not None:

@@ -20,7 +20,6 @@ from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import indefinite, is_sparse, unproven
 from mercer.kernels import Kernel
 from mercer.memory import named_when_full, require_memory
-from mercer.models.ridge.left_out import LEVERAGE, leave_groups_out, smoothers
 from mercer.models.ridge.spectrum import (
     DualSpectrum,
     PrimalSpectrum,
@@ -37,6 +36,8 @@ SMALLEST_ALPHA, LARGEST_ALPHA = 1e-10, 1e4
 HUGE = 1e150  # the square of more is no float64
 FEWER = "Fit fewer rows, use a kernel with finite features"
 ONE = "give one number as alpha, with solver='cg' or 'falkon'"
+# A leverage this near to 1 leaves too few digits in 1 − h; such rows are fitted again without.
+LEVERAGE = 1e-6
 REFITS = 50  # rows of leverage near 1, at most, that are fitted again without
 
 
@@ -99,21 +100,9 @@ class LeastSquares:
         alpha = float(np.ravel(alpha)[0])
         return self._fit_primal(alpha) if self.D is not None else dual(self, alpha)
 
-    def leave_one_out(self, alpha: Any, groups: np.ndarray | None = None) -> np.ndarray:
-        """Return the leave-one-out predictions for a penalty, at all n points.
-
-        With the groups of the rows, from `as_groups`, a row is left out with all of its group.
-        """
-        if groups is not None:
-            return leave_groups_out(self, alpha, groups)
+    def leave_one_out(self, alpha: Any) -> np.ndarray:
+        """Return the leave-one-out predictions for a penalty, at all n points."""
         return self.unit * self._leave_one_out(alpha)
-
-    def degrees_of_freedom(self, alpha: Any) -> np.ndarray:
-        """Return tr ∂f/∂y over the rows of positive weight, for each output."""
-        out = np.empty(self.T.shape[1])
-        for one in smoothers(self, alpha):
-            out[one.outputs] = one.degrees_of_freedom()
-        return out
 
     @named_when_full("KernelRidge", FEWER)
     def _leave_one_out(self, alpha: Any) -> np.ndarray:

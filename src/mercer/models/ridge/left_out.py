@@ -13,7 +13,7 @@ the primal αP = I − H with leverages H of rank D, or D + 1 with an offset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
@@ -21,15 +21,9 @@ from scipy.linalg.lapack import dtrtri
 
 from mercer.errors import InvalidInput
 from mercer.memory import row_blocks
+from mercer.models.ridge.exact import LEVERAGE, LeastSquares
 from mercer.models.ridge.spectrum import DualSpectrum, PrimalSpectrum, filters
 from mercer.operators import gram_of
-
-if TYPE_CHECKING:
-    from mercer.models.ridge.exact import LeastSquares
-
-
-# A leverage this near to 1 leaves too few digits in 1 − h; such rows are fitted again without.
-LEVERAGE = 1e-6
 
 
 class DualSmoother:
@@ -199,6 +193,14 @@ def as_groups(groups: Any, n: int, weights: np.ndarray | None, owner: str) -> np
             "two groups of rows of positive weight."
         )
     return codes
+
+
+def degrees_of_freedom(p: LeastSquares, alpha: Any) -> np.ndarray:
+    """Return tr ∂f/∂y over the rows of positive weight, for each output."""
+    out = np.empty(p.T.shape[1])
+    for one in smoothers(p, alpha):
+        out[one.outputs] = one.degrees_of_freedom()
+    return out
 
 
 def leave_groups_out(p: LeastSquares, alpha: Any, groups: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import beside, is_torch, namespace, to_host
-from mercer.engines.device import computing_on
+from mercer.engines import computing_on
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.memory import named_when_full, require_memory
 from mercer.operators import OnDevice
