@@ -123,7 +123,7 @@ def test_one_matrix_is_alive(monkeypatch):
     )
     with mercer.config(engine="torch", device="cpu"):
         problem = LeastSquares(RBF(), X, Y, W, True)
-        f = problem._factor(0.1, device=True)
+        f = problem.factored(0.1, device=True)
     assert len(seen) == 1 and f._a.data_ptr() == seen[0].data_ptr()
     tracemalloc.start()  # arrays of NumPy, of which there is none of n × n
     with mercer.config(engine="torch", device="cpu"):

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import is_classifier
 
 from mercer.domains import Domain, RowBlocks, to_host
-from mercer.engines import KernelRate, Rates, device_of, kernel_rate, machine_rates, pick
+from mercer.engines import KernelRate, Rates, device_of, kernel_rate, machine_rates
 from mercer.errors import InvalidInput
 from mercer.estimator.base import check_targets
 from mercer.estimator.plan import Plan, needs
@@ -24,6 +24,7 @@ from mercer.estimator.rows import is_stream
 from mercer.estimator.sample import check_labels, find_classes, in_double
 from mercer.kernels import Kernel
 from mercer.memory import free_on
+from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Cost, Facts, seconds_of
 
@@ -324,13 +325,10 @@ class Sketch:
     @cached_property
     def gram(self) -> np.ndarray:
         """The kernel matrix of some points."""
-        if self.kernel.domain.holds_points:
-            return self._values(self.points)
-        return self._values(self.kernel.domain.subset(self.X, self.index))
+        return self._values(in_double(self.kernel.domain.subset(self.X, self.index)))
 
     def _values(self, A: Any, B: Any = None) -> np.ndarray:
-        engine = pick(A, B)
-        return np.asarray(engine.to_numpy(engine.gram(self.kernel, A, B)), dtype=float)
+        return np.asarray(gram_of(self.kernel, A, B).to_dense(), dtype=float)
 
     @cached_property
     def _eigenvalues(self) -> np.ndarray:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import RowBlocks, to_host
-from mercer.engines.passes import values_at
+from mercer.domains import RowBlocks, Vectors, is_torch, to_host
+from mercer.engines.passes import values_on_device
 from mercer.errors import InvalidInput
 from mercer.estimator.blocks import note_columns
 from mercer.estimator.options import SolverOptions, asks_centers
 from mercer.estimator.rows import as_stream
 from mercer.kernels import Kernel, Linear
 from mercer.memory import row_blocks
+from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers.risk import log_softmax
 
@@ -133,10 +134,12 @@ def values_of(model: Any, X: Any, weights: np.ndarray | None) -> np.ndarray:
     kernel = model.kernel_
     X = model._check_X(X, kernel, reset=False)
     with np.errstate(over="ignore", invalid="ignore"):
-        if weights is None:
-            out = values_at(kernel, X, model.X_fit_, model.dual_coef_)
-        else:
+        if weights is not None:
             out = feature_values(kernel, X, weights)
+        elif is_torch(X) and type(kernel.domain) is Vectors:
+            out = values_on_device(kernel, X, model.X_fit_, model.dual_coef_)
+        else:
+            out = gram_of(kernel, *kernel.domain.match(X, model.X_fit_)) @ model.dual_coef_
         values: np.ndarray = model._finite(out + model.intercept_)
         return values
 

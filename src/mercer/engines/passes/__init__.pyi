@@ -8,4 +8,4 @@ from mercer.engines.passes.base import (
     row_pass as row_pass,
 )
 from mercer.engines.passes.cluster import client_for as client_for, each_block as each_block
-from mercer.engines.passes.device import values_at as values_at
+from mercer.engines.passes.device import values_on_device as values_on_device

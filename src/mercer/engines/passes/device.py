@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Vectors, is_torch
+from mercer.domains import is_torch
 from mercer.engines import tiles as blocks
-from mercer.engines.base import TorchEngine, pick
+from mercer.engines.base import TorchEngine
 from mercer.engines.device import full_precision
 from mercer.engines.passes.base import RowPass
 from mercer.memory import free_memory, run_within_memory
@@ -82,21 +82,6 @@ class DevicePass(RowPass):
         X, Z = domain.match(self._part(self.X, rows), self.Z)
         bound = self.kernel._bind(X, Z)
         return _pull(bound, V, self._part(self.y, rows), self._part(self.w, rows), step)
-
-
-def values_at(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:
-    """Return k(X, Z) V as an array in main memory; rows on a device are looked at in chunks there.
-
-    Parameters
-    ----------
-    kernel, X, Z, V
-        As of `values_on_device`; X and Z may be any collections of the kernel.
-    """
-    if is_torch(X) and type(kernel.domain) is Vectors:
-        return values_on_device(kernel, X, Z, V)
-    X, Z = kernel.domain.match(X, Z)
-    engine = pick(X)
-    return engine.to_numpy(engine.matmul(kernel, X, Z, V))
 
 
 def values_on_device(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:

@@ -155,7 +155,7 @@ class _Refinement:
                 break
             R = p.T - Ka - b - self.column * a
         a, b, solution = best
-        return RidgeFit(p._spread(a), None, b, self.alpha, self._certified(solution))
+        return RidgeFit(p.spread(a), None, b, self.alpha, self._certified(solution))
 
     def _solve(self, R: np.ndarray, h: Any, left: float) -> tuple[np.ndarray, Any]:
         """Return the solutions for R, of relative norm `left`, and at the first time for 1."""

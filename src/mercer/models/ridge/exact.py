@@ -96,7 +96,7 @@ class LeastSquares:
             return self._fit_path(alphas)
         if np.ndim(alpha) and len(set(np.ravel(alpha))) > 1:
             self._to_host()
-            return self._spectrum().fit(np.asarray(alpha, dtype=float))
+            return self.spectrum().fit(np.asarray(alpha, dtype=float))
         alpha = float(np.ravel(alpha)[0])
         return self._fit_primal(alpha) if self.D is not None else dual(self, alpha)
 
@@ -106,20 +106,20 @@ class LeastSquares:
 
     @named_when_full("KernelRidge", FEWER)
     def _leave_one_out(self, alpha: Any) -> np.ndarray:
-        self._check_loo()
+        self.check_loo()
         if self.D is not None or np.ndim(alpha):
-            spectrum = self._spectrum()
+            spectrum = self.spectrum()
             alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (self.T.shape[1],))
             return self._everywhere(self._left_out(spectrum, alphas), spectrum.fit(alphas))
-        f = self._factor(alpha, matrices=2.2, device=True)
-        a, b, h = self._dual(f)
+        f = self.factored(alpha, matrices=2.2, device=True)
+        a, b, h = self.dual(f)
         inverse = f.inverse_diagonal()
         if self.offset:
             inverse = inverse - h**2 / float(self.s @ h)
         predictions = self.T - a / (self.w * inverse)[:, None]
         return self._everywhere(predictions, self._certified(f, a, b, alpha))
 
-    def _check_loo(self) -> None:
+    def check_loo(self) -> None:
         if self.offset and len(self.T) < 2:
             raise InvalidInput(
                 "KernelRidge: leave-one-out with an offset needs at least 2 rows of positive "
@@ -157,8 +157,8 @@ class LeastSquares:
         and r = a/d: ∂a = −Q∂C a and ∂d = −diag(Q∂C Q), so for E = Σ cᵢrᵢ² the cotangent of C is
         Q diag(q) Q − ½(a pᵀQ + Qp aᵀ) with q = Σ 2cr²/d and p = 2cr/d.
         """
-        f = self._factor(alpha, matrices=6)
-        a, _, h = self._dual(f)
+        f = self.factored(alpha, matrices=6)
+        a, _, h = self.dual(f)
         Q = f.inverse()
         if self.offset:
             Q -= np.outer(h, h / float(self.s @ h))
@@ -198,7 +198,7 @@ class LeastSquares:
                 "number."
             )
 
-    def _scaled_gram(self, matrices: float = 1.0, device: bool = False, cure: str = FEWER) -> Any:
+    def scaled_gram(self, matrices: float = 1.0, device: bool = False, cure: str = FEWER) -> Any:
         """Return SKS as an array of our own; `matrices` of its size will be alive at once.
 
         With `device` it is a tensor where the engine computes on one: formed, scaled and, by its
@@ -224,11 +224,11 @@ class LeastSquares:
             K *= s[None, :]
         return K
 
-    def _factor(
+    def factored(
         self, alpha: float, matrices: float = 1.0, device: bool = False, cure: str = FEWER
     ) -> Any:
         """Factorise SKS + αI in place; a K that is indefinite behind the ridge is refused too."""
-        K = self._scaled_gram(matrices, device, cure)
+        K = self.scaled_gram(matrices, device, cure)
         trace = float(K.diagonal().sum())
         try:
             f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
@@ -243,7 +243,7 @@ class LeastSquares:
                 raise indefinite(self.kernel, self.equal, low)
         return f
 
-    def _dual(self, f: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def dual(self, f: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return a, b and h = B⁻¹s from a factorisation of B."""
         s = self.s[:, None]
         b, h = np.zeros(self.T.shape[1]), np.zeros(len(self.s))
@@ -257,8 +257,8 @@ class LeastSquares:
         return s * z, b, h
 
     def _fit_dual(self, alpha: float) -> RidgeFit:
-        f = self._factor(alpha, device=True, cure=f"{FEWER}, solver='cg' or 'falkon'")
-        a, b, _ = self._dual(f)
+        f = self.factored(alpha, device=True, cure=f"{FEWER}, solver='cg' or 'falkon'")
+        a, b, _ = self.dual(f)
         return self._certified(f, a, b, alpha)
 
     def _certified(self, f: Any, a: np.ndarray, b: np.ndarray, alpha: float) -> RidgeFit:
@@ -266,7 +266,7 @@ class LeastSquares:
         z = a / self.s[:, None]
         Ka = (f.matmul(z) - alpha * z) / self.s[:, None]
         solution = dual_certificate(self, a, b, Ka, alpha, f.jitter)
-        return RidgeFit(self._spread(a), None, b, alpha, solution)
+        return RidgeFit(self.spread(a), None, b, alpha, solution)
 
     # -- primal -------------------------------------------------------------------------------
     def _centred_features(self) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -294,11 +294,11 @@ class LeastSquares:
 
     def _fit_primal(self, alpha: float) -> RidgeFit:
         if is_sparse(self.kernel, self.X):
-            return self._from_primal(*solve_sparse(self, self._phi(), alpha), alpha)
+            return self.from_primal(*solve_sparse(self, self._phi(), alpha), alpha)
         A, mu, t = self._centred_features()
         f = factor(A.T @ A, alpha, overwrite=True, owner=repr(self.kernel))
         v = f.solve(A.T @ t)
-        return self._from_primal(v, mu, f.jitter, alpha)
+        return self.from_primal(v, mu, f.jitter, alpha)
 
     def _phi(self) -> Any:
         """Return the features; sparse ones are kept."""
@@ -307,21 +307,21 @@ class LeastSquares:
             self._kept = phi = sp.csr_array(phi)
         return phi
 
-    def _from_primal(self, v: np.ndarray, mu: np.ndarray, jitter: float, alpha: Any) -> RidgeFit:
+    def from_primal(self, v: np.ndarray, mu: np.ndarray, jitter: float, alpha: Any) -> RidgeFit:
         """Return the fit for primal weights v: f(x) = vᵀφ(x) + b."""
         phi = self._phi()
         b = self.w @ self.T / self.w.sum() - mu @ v if self.offset else np.zeros(v.shape[1])
         a = dual_of(self, v, phi, b, alpha)
         solution = primal_certificate(self, v, b, phi, a, alpha, jitter)
-        return RidgeFit(self._spread(a), v, b, alpha, solution)
+        return RidgeFit(self.spread(a), v, b, alpha, solution)
 
     # -- spectral -----------------------------------------------------------------------------
-    def _spectrum(self) -> DualSpectrum | PrimalSpectrum:
+    def spectrum(self) -> DualSpectrum | PrimalSpectrum:
         if self.D is not None:
             A, mu, t = self._centred_features()
             pairs = DenseEigen().solve(Eigen(A.T @ A)).unwrap()
             return PrimalSpectrum(pairs, A, mu, t, self)
-        K = self._scaled_gram(matrices=5, cure=f"{FEWER}, {ONE}")
+        K = self.scaled_gram(matrices=5, cure=f"{FEWER}, {ONE}")
         return DualSpectrum(DenseEigen().solve(Eigen(K)).unwrap(), K, self)
 
     def alpha_range(self) -> tuple[float, float]:
@@ -332,8 +332,8 @@ class LeastSquares:
         return SMALLEST_ALPHA * mean * max(len(diagonal), 10), LARGEST_ALPHA * mean
 
     def _fit_path(self, alphas: np.ndarray | None) -> RidgeFit:
-        self._check_loo()
-        spectrum = self._spectrum()
+        self.check_loo()
+        spectrum = self.spectrum()
         if alphas is None:
             alphas = np.geomspace(*self.alpha_range(), 31)
         outputs = np.arange(self.T.shape[1])
@@ -363,7 +363,7 @@ class LeastSquares:
         )
 
     # -- rows of weight zero ------------------------------------------------------------------
-    def _spread(self, a: np.ndarray) -> np.ndarray:
+    def spread(self, a: np.ndarray) -> np.ndarray:
         if self.active is None:
             return a
         out = np.zeros((self.n, a.shape[1]))

@@ -135,12 +135,12 @@ def smoothers(p: LeastSquares, alpha: Any) -> Iterator[DualSmoother | PrimalSmoo
     alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (p.T.shape[1],))
     different = np.unique(alphas)
     if p.D is None and len(different) == 1:
-        f = p._factor(float(different[0]), matrices=2.2)
+        f = p.factored(float(different[0]), matrices=2.2)
         R, _ = dtrtri(np.asfortranarray(f.lower()), lower=1, overwrite_c=1)
         del f
         yield DualSmoother(p, float(different[0]), R, np.arange(len(alphas)))
         return
-    spectrum = p._spectrum()
+    spectrum = p.spectrum()
     for value in different:
         outputs = np.flatnonzero(alphas == value)
         if isinstance(spectrum, DualSpectrum):

@@ -260,7 +260,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         c = check_coverage(coverage, owner)
         points, f = self._check_new(X), self.predict(X)
         p = self._problem(gram, "predict_interval", "predict_interval(X, gram=K)")
-        p._check_loo()
+        p.check_loo()
         codes = None
         if groups is not None:
             codes = as_groups(groups, p.n, self.sample_weight_, owner)

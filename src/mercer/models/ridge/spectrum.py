@@ -190,7 +190,7 @@ class DualSpectrum:
         a = p.s[:, None] * z
         Ka = (self.K @ z) / p.s[:, None]  # from the matrix itself, not from its eigenvalues
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
-        return RidgeFit(p._spread(a), None, b, alpha, dual_certificate(p, a, b, Ka, alpha, 0.0))
+        return RidgeFit(p.spread(a), None, b, alpha, dual_certificate(p, a, b, Ka, alpha, 0.0))
 
     def loo_residuals(self, alphas: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Return aᵢ/(SPS)ᵢᵢ, a column for each pair of penalty and output."""
@@ -216,7 +216,7 @@ class PrimalSpectrum:
         """Return the fit with one penalty for each output."""
         v = self.V @ (filters(self.values, alphas) * self.Zt)
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
-        return self.problem._from_primal(v, self.mu, 0.0, alpha)
+        return self.problem.from_primal(v, self.mu, 0.0, alpha)
 
     def _leverages(self, g: np.ndarray) -> np.ndarray:
         p = self.problem

@@ -119,7 +119,7 @@ class WeightCovariance:
     # -- kernel values ------------------------------------------------------------------------
     def _factor_gram(self) -> None:
         # B = SKS + αI with S = W^½: C⁻¹ = S B⁻¹ S
-        self.factor = self.problem._factor(self.alpha)
+        self.factor = self.problem.factored(self.alpha)
         if self.offset:
             self.h = self.factor.solve(self.problem.s)
 

@@ -286,8 +286,8 @@ def evidence_gradient(problem: LeastSquares, alpha: float) -> tuple[float, np.nd
     alpha : float
         The penalty, > 0.
     """
-    f = problem._factor(alpha, matrices=4)
-    a, _, h = problem._dual(f)
+    f = problem.factored(alpha, matrices=4)
+    a, _, h = problem.dual(f)
     logdet, s, m = f.logdet(), problem.s, len(problem.T) - int(problem.offset)
     q = np.einsum("nt,nt->t", a, problem.T)
     Q = f.inverse()
@@ -306,7 +306,7 @@ def evidence_gradient(problem: LeastSquares, alpha: float) -> tuple[float, np.nd
 
 def evidence_path(problem: LeastSquares, alphas: np.ndarray) -> np.ndarray:
     """Return −log p(T) for each penalty, from one eigenvalue decomposition of the Gram matrix."""
-    K = problem._scaled_gram(matrices=5)
+    K = problem.scaled_gram(matrices=5)
     spectrum = DualSpectrum(DenseEigen().solve(Eigen(K)).unwrap(), K, problem)
     m, out = len(problem.T) - int(problem.offset), np.empty(len(alphas))
     for i, alpha in enumerate(alphas):
