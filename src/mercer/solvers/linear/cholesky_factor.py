@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
 
-from mercer.domains import namespace
 from mercer.errors import InvalidInput
 from mercer.memory import require_memory
 from mercer.solvers.base import as_columns
@@ -64,15 +63,6 @@ class TriangularFactor(ABC):
             0.0 for n = 0.
         """
         return float(self._diagonal.sum())
-
-    def _with_upper(self, out: Any, B: Any, block: int) -> Any:
-        """Add to out the product of B with what K has off the diagonal, from its upper half."""
-        a, triu = self._a, namespace(self._a).triu
-        for i, j in cuts(self.n, block):
-            corner, right = triu(a[i:j, i:j], 1), a[i:j, j:]
-            out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
-            out[j:] += right.T @ B[i:j]
-        return out
 
     def _checked(self, B: Any) -> Any:
         if B.ndim not in (1, 2) or B.shape[0] != self.n:
@@ -164,7 +154,13 @@ class CholeskyFactor(TriangularFactor):
         """
         B = self._checked(np.asarray(B, dtype=np.float64))
         diagonal = self._diagonal if B.ndim == 1 else self._diagonal[:, None]
-        return self._with_upper(np.ascontiguousarray(diagonal * B), B, _BLOCK)
+        a, out = self._a, np.ascontiguousarray(diagonal * B)
+        for i in range(0, self.n, _BLOCK):
+            j = min(i + _BLOCK, self.n)
+            corner, right = np.triu(a[i:j, i:j], 1), a[i:j, j:]
+            out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
+            out[j:] += right.T @ B[i:j]
+        return out
 
     def computing_there(self) -> AbstractContextManager:
         """Return options under which is computed where the factor is: main memory changes none."""

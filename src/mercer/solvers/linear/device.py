@@ -201,8 +201,15 @@ class DeviceFactor(TriangularFactor):
 
     def matmul(self, B: Any) -> Any:
         """Return (K + D) B, without jitter, from the entries that the factorisation leaves."""
-        diagonal = self._diagonal[:, None]
-        return self._answer(B, lambda C: self._with_upper(diagonal * C, C, BLOCK))
+        return self._answer(B, self._product)
+
+    def _product(self, C: Any) -> Any:
+        a, out = self._a, self._diagonal[:, None] * C
+        for i, j in cuts(self.n, BLOCK):
+            corner, right = a[i:j, i:j].triu(1), a[i:j, j:]
+            out[i:j] += corner @ C[i:j] + corner.T @ C[i:j] + right @ C[j:]
+            out[j:] += right.T @ C[i:j]
+        return out
 
     def logdet(self) -> float:
         """Return log det(L Lᵀ)."""
