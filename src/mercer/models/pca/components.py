@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.linalg import svd
 
 from mercer.errors import InvalidInput
-from mercer.estimator import beyond_features
+from mercer.estimator import Sample, beyond_features
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
@@ -70,31 +70,37 @@ class Components:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many components: a number, a share of the variance, or all (both None)."""
+    """How many components: a number, a share of the variance, or all (both None).
+
+    With `drop` those of no variance are dropped, though a number was given.
+    """
 
     count: int | None = None
     share: float | None = None
+    drop: bool = False
 
-    def cut(self, values: np.ndarray, total: float, drop: bool) -> int:
+    def cut(self, values: np.ndarray, total: float) -> int:
         """Return how many of some eigenvalues (descending, rounding set to 0) are kept.
 
-        Parameters
-        ----------
-        values : ndarray
-            The eigenvalues.
-        total : float
-            The sum of all there are.
-        drop : bool
-            Whether components of no variance are dropped, though a number was given.
+        Their sum, with those that are not among them, is `total`.
         """
         rank = int((values > 0).sum())
         if self.share is not None:
             reached = np.cumsum(values) >= self.share * total * (1 - 8 * EPS)
             return max(1, int(np.argmax(reached)) + 1 if reached.any() else rank)
-        if self.count is None or drop:
+        if self.count is None or self.drop:
             rank = rank if self.count is None else min(rank, self.count)
             return max(1, rank)
         return min(self.count, len(values))
+
+    def padded(self, n: int, *arrays: np.ndarray) -> list[np.ndarray]:
+        """Return arrays of components along the last axis with 0 for those beyond the rank.
+
+        As many as were asked for, of the n there may be.
+        """
+        k = 0 if self.count is None or self.drop else min(self.count, n)
+        short = max(0, k - arrays[0].shape[-1])
+        return [np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, short)]) for a in arrays]
 
 
 def without_rounding(
@@ -123,20 +129,6 @@ def certificate(
     return Solution(
         values, good, residual=residual, message="" if good else message, extra={"way": way}
     )
-
-
-def padded(k: int, *arrays: np.ndarray) -> list[np.ndarray]:
-    """Return arrays with columns of 0 behind, k columns in all: components beyond the rank.
-
-    Parameters
-    ----------
-    k : int
-        How many.
-    *arrays : ndarrays
-        Of components along the last axis, all of the same number.
-    """
-    short = max(0, k - arrays[0].shape[-1])
-    return [np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, short)]) for a in arrays]
 
 
 # ---- Finite features: by covariance, SVD or Gram matrix, whichever is smallest ----
@@ -382,30 +374,23 @@ def find_axes(
 
 
 def by_features(
-    kernel: Kernel,
-    X: Any,
-    w: np.ndarray | None,
-    want: Wanted,
-    drop: bool,
-    owner: str,
-    *,
-    few: SubspaceIteration | None = None,
+    data: Sample, want: Wanted, owner: str, *, few: SubspaceIteration | None = None
 ) -> Components:
     """Return components of a kernel with finite features."""
-    rows = FeatureRows(kernel, X, w)
+    kernel, w = data.kernel, data.weights
+    rows = FeatureRows(kernel, data.X, w)
     n, D = rows.shape
     values, V, mean, total, way, found, _ = find_axes(rows, want.count, owner, few)
     if not len(values):
         values, V = np.zeros(1), np.zeros((D, 1))
-    k = want.cut(values, total, drop)
+    k = want.cut(values, total)
     values, V = values[:k], V[:, :k] * (values[:k] > 0)
     Z = rows.project(V, mean)
     roots = 1.0 if w is None else np.sqrt(w)[:, None]
     lengths = np.sqrt(np.where(values > 0, values, 1.0))
     U = roots * Z / lengths
-    if want.count is not None and not drop:
-        values, U, V, Z, lengths = padded(min(want.count, n), values, U, V, Z, lengths)
-        lengths[k:] = 1.0
+    values, U, V, Z, lengths = want.padded(n, values, U, V, Z, lengths)
+    lengths[k:] = 1.0
     signs = signs_of(Z)
     U, V = U * signs, V * signs
     AU = roots * rows.project(rows.pull(U / roots, mean), mean)
@@ -423,7 +408,7 @@ def by_features(
     return Components(
         values,
         U,
-        kernel.domain.keep(X),
+        kernel.domain.keep(data.X),
         coef,
         -(mean @ V),
         shares,

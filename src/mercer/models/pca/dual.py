@@ -11,10 +11,10 @@ from scipy.linalg import solve_triangular
 
 from mercer.domains import is_torch
 from mercer.errors import NotPositiveDefinite
-from mercer.estimator import INDEFINITE, JUDGED, check_definite, unproven
+from mercer.estimator import INDEFINITE, JUDGED, Sample, check_definite, unproven
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
-from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded
+from mercer.models.pca.components import EPS, RANK, Components, Wanted
 from mercer.operators import Dense, Gram, OnDevice, Operator, gram_of
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
@@ -96,11 +96,10 @@ NEARLY = (
 FIRST = 16  # components to start with when a share of the variance is asked for
 
 
-def by_dense(
-    kernel: Kernel, X: Any, w: np.ndarray | None, want: Wanted, drop: bool, owner: str
-) -> Components:
+def by_dense(data: Sample, want: Wanted, owner: str) -> Components:
     """Return components by LAPACK, or by torch on its device, from the centred matrix."""
-    gram = gram_of(kernel, X)
+    kernel, w = data.kernel, data.weights
+    gram = gram_of(kernel, data.X)
     n = gram.shape[0]
     k = None if want.count is None or want.count >= n else want.count
     K = _matrix(gram, kernel, 2 if k is not None and k < n / 2 else 5, owner)
@@ -115,15 +114,12 @@ def by_dense(
         low = float(solution.value.values[-1])
         if low < -INDEFINITE * size:
             raise _indefinite(kernel, low, owner)
-    return _finish(kernel, X, w, centred, total, size, solution, want, drop, "dense")
+    return _finish(data, centred, total, size, solution, want, "dense")
 
 
 def by_subspace(
-    kernel: Kernel,
-    X: Any,
-    w: np.ndarray | None,
+    data: Sample,
     want: Wanted,
-    drop: bool,
     owner: str,
     *,
     tol: float = 0.0,
@@ -132,17 +128,11 @@ def by_subspace(
 ) -> Components:
     """Return components by products with the matrix, kept where it fits the budget, else in tiles.
 
-    Of a share of the variance, more components are asked for until it is reached.
-
-    Parameters
-    ----------
-    kernel, X, w, want, drop, owner
-        As for `by_dense`.
-    tol, max_iter, random_state
-        Of the solver; tol=0 means 1e-9, or up to 1e-5 where rounding of the kernel values forbids
-        that.
+    Of a share of the variance, more components are asked for until it is reached. tol=0 means 1e-9,
+    or up to 1e-5 where rounding of the kernel values forbids that.
     """
-    gram = gram_of(kernel, X)
+    kernel, w = data.kernel, data.weights
+    gram = gram_of(kernel, data.X)
     n = gram.shape[0]
     K: Any = gram
     if 9 * n * n <= gram.room:  # the matrix, and an eighth of it for blocks
@@ -154,7 +144,7 @@ def by_subspace(
     count, products = min(n, FIRST if want.count is None else want.count), 0
     nothing = _nothing(n, count, total, size, centred.means)
     if nothing is not None:
-        return _finish(kernel, X, w, centred, total, size, nothing, want, drop, "subspace")
+        return _finish(data, centred, total, size, nothing, want, "subspace")
     rounding = 16 * EPS * size / total  # of the products: no residual gets far below it
     solver = SubspaceIteration(
         tol=max(tol or TOL, rounding),
@@ -178,15 +168,12 @@ def by_subspace(
     if solution.converged and float(solution.residual or 0.0) > limit:
         told = f"{owner}: the components have relative residual {solution.residual:.3g}, above "
         solution = replace(solution, converged=False, message=f"{told}{limit:.1g}. {NEARLY}")
-    return _finish(kernel, X, w, centred, total, size, solution, want, drop, "subspace")
+    return _finish(data, centred, total, size, solution, want, "subspace")
 
 
 def by_cholesky(
-    kernel: Kernel,
-    X: Any,
-    w: np.ndarray | None,
+    data: Sample,
     want: Wanted,
-    drop: bool,
     owner: str,
     *,
     rank: int,
@@ -197,7 +184,8 @@ def by_cholesky(
     The coordinates F are those of φ(x) in the span of the pivots' features, so the components are
     functions of the pivots alone: with F_P, the pivots' own columns, F(x) = F_P⁻ᵀ k(P, x).
     """
-    gram = gram_of(kernel, X)
+    kernel, w = data.kernel, data.weights
+    gram = gram_of(kernel, data.X)
     n = gram.shape[0]
     roots = None if w is None else np.sqrt(w)
     try:
@@ -221,9 +209,7 @@ def by_cholesky(
     lost = solution is not None and not solution.converged
     rows = gram.beside(F)
     solution = solution or DenseEigen().solve(Eigen(rows.square()))
-    values, V, solution = _clipped(solution, total, size, want, drop)
-    if want.count is not None and not drop:
-        values, V = padded(min(want.count, n), values, V)
+    values, V = want.padded(n, *_clipped(solution, total, size, want))
     root = np.sqrt(values)
     U = (rows.T @ V) * np.where(values > 0, 1 / np.where(values > 0, root, 1.0), 0.0)
     V = V * (values > 0)
@@ -232,7 +218,7 @@ def by_cholesky(
     return Components(
         values,
         U,
-        kernel.domain.keep_at(X, low.pivots),
+        kernel.domain.keep_at(data.X, low.pivots),
         solve_triangular(corner, V, check_finite=False) if len(F) else V,
         -(mean @ V),
         solve_triangular(corner, mean, check_finite=False) if len(F) else mean,
@@ -342,32 +328,29 @@ def _indefinite(kernel: Kernel, low: float | None, owner: str) -> NotPositiveDef
 
 
 def _clipped(
-    solution: Solution, total: float, size: float, want: Wanted, drop: bool
-) -> tuple[np.ndarray, np.ndarray, Solution]:
-    """Return the eigenvalues to keep, rounding set to 0, their vectors, and the certificate."""
+    solution: Solution, total: float, size: float, want: Wanted
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the eigenvalues to keep, rounding set to 0, and their vectors."""
     values, V = solution.value.values, solution.value.vectors
     floor = max(RANK * float(values.max(initial=0.0)), 8 * EPS * size)
     values = np.where(values > floor, values, 0.0)
     if not len(values):
         values, V = np.zeros(1), np.zeros((0, 1))
-    k = want.cut(values, total, drop)
-    return values[:k], V[:, :k], solution
+    k = want.cut(values, total)
+    return values[:k], V[:, :k]
 
 
 def _finish(
-    kernel: Kernel,
-    X: Any,
-    w: np.ndarray | None,
+    data: Sample,
     centred: CentredGram,
     total: float,
     size: float,
     solution: Solution,
     want: Wanted,
-    drop: bool,
     method: str,
 ) -> Components:
     """Return the components that belong to eigenvectors of the centred matrix."""
-    values, U, solution = _clipped(solution, total, size, want, drop)
+    values, U = _clipped(solution, total, size, want)
     U = U * (values > 0)
     roots = 1.0 if centred.roots is None else centred.roots
     U *= signs_of(U / roots)
@@ -380,7 +363,7 @@ def _finish(
     return Components(
         values,
         U,
-        kernel.domain.keep(X),
+        data.kernel.domain.keep(data.X),
         coef,
         -(centred.means @ coef),
         centred.shares,

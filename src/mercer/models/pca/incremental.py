@@ -21,7 +21,6 @@ from mercer.models.pca.components import (
     FeatureRows,
     Wanted,
     certificate,
-    padded,
     without_rounding,
 )
 from mercer.settings import get_config
@@ -377,7 +376,7 @@ class Stream:
             lost += max(0.0, before - moments.square)
         return Stream(moments, basis, trace, lost)
 
-    def components(self, want: Wanted, drop: bool) -> Components:
+    def components(self, want: Wanted) -> Components:
         """Return the principal components of all that came."""
         moments = self.moments
         mean, D = moments.mean, len(moments.mean)
@@ -390,10 +389,9 @@ class Stream:
         if not len(values):
             values, V = np.zeros(1), np.zeros((D, 1))
         total = float((moments.R**2).sum()) + self.lost
-        k = want.cut(values, total, drop)
+        k = want.cut(values, total)
         values, V = values[:k], V[:, :k] * (values[:k] > 0)
-        if want.count is not None and not drop:
-            values, V = padded(min(want.count, max(1, moments.count.rows)), values, V)
+        values, V = want.padded(max(1, moments.count.rows), values, V)
         V = V * signs_of(V)
         solution = certificate(values, residual, 1e3 * max(D, 10) * EPS, "KernelPCA", "batches")
         shared: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from mercer.errors import InvalidInput
 from mercer.estimator import (
     KernelEstimator,
     Plan,
+    Sample,
     Study,
     check_lengths,
     check_weights,
@@ -98,7 +100,7 @@ def check_parameters(model: Any, kernel: Kernel) -> Wanted:
             raise InvalidInput(f"{owner}: {name}={value!r}; give True or False.")
     check_preimage(model.preimage, kernel, owner)
     random_source(model.random_state, owner)
-    return wanted(model.n_components, owner)
+    return replace(wanted(model.n_components, owner), drop=bool(model.remove_zero_eig))
 
 
 # ---- Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned ----
@@ -111,15 +113,13 @@ PRODUCTS = 15  # block products of a subspace iteration, as a rule
 PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK take as long as
 
 
-def decompose(
-    model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None, want: Wanted, word: str
-) -> Components:
+def decompose(model: Any, data: Sample, want: Wanted, word: str) -> Components:
     """Return the components of points of positive weight."""
-    n = kernel.domain.size(X)
+    n = data.kernel.domain.size(data.X)
     few = _few(n, want)
     seed = 0 if model.random_state is None else model.random_state
     tol, limit = float(model.tol), model.max_iter
-    given = (kernel, X, weights, want, bool(model.remove_zero_eig), "KernelPCA")
+    given = (data, want, "KernelPCA")
     if word == "features":
         leading = SubspaceIteration(
             tol or TOL, limit or 500, random_state=seed, otherwise=OTHERWISE
@@ -437,7 +437,7 @@ class KernelPCA(Projections, KernelEstimator):
             auto = self.eigen_solver == "auto"
             study = Study(kernel, X, owner="KernelPCA")
             self.plan_ = followed(partial(plan_components, self), study, auto)
-            found = decompose(self, kernel, X, weights, want, self.plan_.method)
+            found = decompose(self, Sample(kernel, X, None, weights), want, self.plan_.method)
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
             self._store_shares(found, total)
@@ -543,7 +543,7 @@ class KernelPCA(Projections, KernelEstimator):
             check_lengths(kernel, X, "KernelPCA", underflow=True)
             stream = self._stream(kernel, X, before)
             stream = stream.take(kernel, X, weights, self.rank, "KernelPCA")
-            found = stream.components(want, bool(self.remove_zero_eig))
+            found = stream.components(want)
             self._store(kernel, found, None)
             self._store_shares(found, max(stream.moments.weight, 1e-300))
             self.batches_ = stream.state()

@@ -205,7 +205,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     def _store(self, found: Axes, count: Count, apart: np.ndarray) -> None:
         """Keep what was found; `apart` is S V − V diag(λ)."""
         values, total, mean = found.values, found.total, found.mean
-        k = wanted(self.n_components, "PCA").cut(values, total, False)
+        k = wanted(self.n_components, "PCA").cut(values, total)
         V, values = found.V[:, :k] * signs_of(found.V[:, :k]), values[:k]
         top = float(values.max(initial=0.0)) or 1.0
         residual = float(np.linalg.norm(apart[:, :k] / top, axis=0).max(initial=0.0))
