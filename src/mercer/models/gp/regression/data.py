@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from mercer.solvers import Solution, column_norms
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
+    from mercer.models.gp.parameters import Parameters
 
 # ---- Targets in units in which a covariance function can start: centred and scaled, and back
 # again.
@@ -330,7 +332,10 @@ RESIDUAL = 1e-6  # relative residual of a linear system that is solved
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Rows of positive weight, and targets in units of z: what an evidence is the evidence of."""
+    """Rows of positive weight, and targets in units of z: what an evidence is the evidence of.
+
+    `kept` is what a model keeps of X; `column` tells whether y came without a second axis.
+    """
 
     kernel: Kernel
     X: Any
@@ -339,6 +344,8 @@ class Problem:
     targets: Targets
     basis: Basis | None
     owner: str
+    kept: Any
+    column: bool
 
     def evidence(self, rows: np.ndarray | None = None) -> Evidence:
         """Return the evidence of all rows or some, in units of z."""
@@ -348,6 +355,23 @@ class Problem:
             X, Z = self.kernel.domain.subset(X, rows), Z[rows]
             w, H = (None if w is None else w[rows]), (None if H is None else H[rows])
         return Evidence(X, Z, w, H, self.owner, self.targets.variance_unit())
+
+    def objective(
+        self, evidence: Any, parameters: Parameters, known: Any, shift: float = 0.0, *more: Any
+    ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        """Return θ → (an evidence plus a shift, gradient), with `more` that the evidence is to see.
+
+        `known` are variances of the noise in the units of y², where it is not tuned.
+        """
+        unit = self.targets.variance_unit()
+
+        def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            kernel, level = parameters.read(theta)
+            scaled = (known if level is None else level) / unit
+            value, slope, noise_slope, *_ = evidence.value_and_gradient(kernel, scaled, *more)
+            return value + shift, parameters.pull(slope, noise_slope)
+
+        return call
 
     def key(self) -> np.ndarray:
         """Return numbers that tell rows apart, however they are ordered; x too where it has any."""

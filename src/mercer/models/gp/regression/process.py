@@ -40,7 +40,7 @@ from mercer.models.gp.regression.data import (
     prior_noise,
 )
 from mercer.models.gp.regression.posterior import draw
-from mercer.models.gp.search import first_noise, place
+from mercer.models.gp.search import Search, first_noise, place
 from mercer.solvers import Cost, check_index, gram_seconds
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class ProcessRegressor(KernelEstimator):
     fixed: Any
     bounds: Any
     priors: Any
+    y_mean_: np.ndarray
     y_scale_: np.ndarray
+    scaled_noise_: Any
     set_params = set_process_params
     n_iter_ = property(evaluations)
     function_ = property(mean_function)
@@ -88,10 +90,8 @@ class ProcessRegressor(KernelEstimator):
         tags.requires_fit = False  # the prior answers
         return tags
 
-    def _prepare(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Problem, Parameters, Any, Any, bool]:
-        """Return checked rows, parameters at their start, the noise, points to keep, one column?"""
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Parameters, Any]:
+        """Return checked rows, parameters at their start, and the noise."""
         owner = type(self).__name__
         tuned = check_search(self)
         if not isinstance(self.normalize_y, bool | np.bool_):
@@ -118,7 +118,7 @@ class ProcessRegressor(KernelEstimator):
         targets = Targets.of(Y, weights, normalize=bool(self.normalize_y), units=units, owner=owner)
         kernel = kernel.fit_params(X, weights)
         basis = Basis.of(self.mean, kernel, X, weights, owner)
-        problem = Problem(kernel, X, Y, weights, targets, basis, owner)
+        problem = Problem(kernel, X, Y, weights, targets, basis, owner, kept, T.ndim == 1)
         searched = problem.searched()
         if np.ndim(noise) == 2:
             unit = searched.targets.variance_unit()
@@ -126,7 +126,7 @@ class ProcessRegressor(KernelEstimator):
         parameters = self._parameters(kernel, self._start(noise, searched), tuned, searched)
         if tuned:
             place(parameters, noise, searched)
-        return problem, parameters, noise, kept, T.ndim == 1
+        return problem, parameters, noise
 
     def _noise_units(self, noise: Any, t: int, tuned: bool) -> np.ndarray | None:
         """Return the units that noise has in each output, where it is not tuned."""
@@ -180,6 +180,19 @@ class ProcessRegressor(KernelEstimator):
             noise_bounds=(low, high),
             owner=owner,
         )
+
+    def _store_parameters(
+        self, problem: Problem, kernel: Kernel, scaled: Any, search: Search | None
+    ) -> None:
+        """Keep the kernel, the noise in units of z² and in those of y², and the units of z."""
+        scale = problem.targets.scale
+        self.kernel_, self.search_ = kernel, search
+        self.y_mean_, self.y_scale_, self.scaled_noise_ = problem.targets.mean, scale, scaled
+        vector = np.ndim(scaled) == 1
+        each = scaled * scale[0] ** 2 if vector or np.ptp(scale) == 0 else scaled * scale**2
+        self.noise_ = each if vector or np.ndim(each) else float(each)
+        free = self._current_parameters()
+        self.theta_, self.theta_names_ = free.theta, free.names
 
     def _current_parameters(self) -> Parameters:
         """Return the parameters that may be tuned, at their values now."""

@@ -250,7 +250,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
 
     # -- fit ----------------------------------------------------------------------------------
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
+        problem, parameters, noise = self._prepare(X, y, sample_weight)
         searched = problem.searched()
         search, evidence = None, problem.evidence()
         kernel, level = parameters.kernel, parameters.noise
@@ -261,64 +261,41 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
             kernel, level = parameters.read(search.theta)
         scaled = (noise if level is None else level) / searched.targets.variance_unit()
         fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
-        self._store(problem, kernel, scaled, kept, column, search, fit)
+        self._store(problem, kernel, scaled, search, fit)
 
     def _search(
         self, problem: Problem, parameters: Parameters, noise: Any, whole: Evidence
     ) -> Search:
-        n, unit = len(problem.Y), problem.targets.variance_unit()
-        vector = noise if isinstance(noise, np.ndarray) else None
+        n, vector = len(problem.Y), noise if isinstance(noise, np.ndarray) else None
         shift = problem.shift(parameters.noise if vector is None else vector)
-
-        def objective(rows: np.ndarray | None) -> Any:
-            evidence = whole if rows is None else problem.evidence(rows)
-            variances = vector if vector is None or rows is None else vector[rows]
-
-            def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
-                kernel, level = parameters.read(theta)
-                scaled: Any = (variances if level is None else level) / unit  # type: ignore[operator]
-                value, slope, noise_slope = evidence.value_and_gradient(kernel, scaled)
-                return value + shift, parameters.pull(slope, noise_slope)
-
-            return call
-
-        rng = search_rng(self)
-        rows = coarse_rows(n, problem.weights, key=problem.key())
+        rows, coarse = coarse_rows(n, problem.weights, key=problem.key()), None
+        if rows is not None:
+            part = None if vector is None else vector[rows]
+            coarse = problem.objective(problem.evidence(rows), parameters, part, shift)
         return maximise(
-            objective(None),
+            problem.objective(whole, parameters, vector, shift),
             parameters,
-            coarse=None if rows is None else objective(rows),
+            coarse=coarse,
             ratio=None if rows is None else n / len(rows),
             enough=problem.explained(),
             n_restarts=self.n_restarts,
             max_iter=self.max_iter,
             tol=self.tol,
-            rng=rng,
+            rng=search_rng(self),
         )
 
     def _store(
-        self,
-        problem: Problem,
-        kernel: Kernel,
-        scaled: Any,
-        kept: Any,
-        column: bool,
-        search: Any,
-        fit: GaussianFit,
+        self, problem: Problem, kernel: Kernel, scaled: Any, search: Any, fit: GaussianFit
     ) -> None:
-        targets, basis = problem.targets, problem.basis
+        targets, basis, column = problem.targets, problem.basis, problem.column
         scale = targets.scale
 
         def cut(A: Any) -> Any:
             return A[..., 0] if column else A
 
-        self.kernel_, self.X_fit_, self.y_fit_ = kernel, kept, cut(problem.Y).copy()
+        self._store_parameters(problem, kernel, scaled, search)
+        self.X_fit_, self.y_fit_ = problem.kept, cut(problem.Y).copy()
         self.sample_weight_ = None if problem.weights is None else problem.weights.copy()
-        self.y_mean_, self.y_scale_ = targets.mean, scale
-        self.scaled_noise_ = scaled
-        vector = np.ndim(scaled) == 1
-        each = scaled * scale[0] ** 2 if vector or np.ptp(scale) == 0 else scaled * scale**2
-        self.noise_ = each if vector or np.ndim(each) else float(each)
         self.dual_coef_ = cut(fit.dual * scale)
         self.basis_center_ = None if basis is None else basis.center
         self.basis_scale_ = None if basis is None else basis.scale
@@ -328,10 +305,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         self.intercept_ = float(intercept[0]) if column else intercept
         self.mean_coef_ = None if slopes is None else cut(slopes * scale)
         self.log_marginal_likelihood_value_ = float(fit.log_evidence + problem.shift(scaled))
-        self.search_ = search
         self._gaussian_cache = fit
-        free = self._current_parameters()
-        self.theta_, self.theta_names_ = free.theta, free.names
         self.solution_ = certificate(problem, fit, self.dual_coef_, search)
         self.solution_.unwrap()
 
@@ -349,10 +323,13 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         """Return the problem that was fitted; K is its Gram matrix where that was precomputed."""
         self._require_fit()
         X = self.X_fit_ if self.kernel_.domain.holds_points else self._gram_again(K)
-        owner = type(self).__name__
-        targets = Targets(self.y_mean_, self.y_scale_)
-        weights = self.sample_weight_
-        return Problem(self.kernel_, X, self._targets(), weights, targets, self._basis(), owner)
+        return self._problem_of(X, self._targets(), self.sample_weight_, self.X_fit_)
+
+    def _problem_of(self, X: Any, Y: np.ndarray, weights: Any, kept: Any) -> Problem:
+        """Return the problem of other rows with the kernel, units and basis of the fit."""
+        targets, owner = Targets(self.y_mean_, self.y_scale_), type(self).__name__
+        column = self.dual_coef_.ndim == 1
+        return Problem(self.kernel_, X, Y, weights, targets, self._basis(), owner, kept, column)
 
     def _gram_again(self, K: Any) -> np.ndarray:
         """Return the precomputed Gram matrix of the rows used: given again, or from the factor."""
@@ -635,15 +612,11 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         """Solve for changed rows, and store all of it or nothing."""
         if changed is None:
             return self
-        before, kernel, owner = dict(vars(self)), self.kernel_, type(self).__name__
-        points, Y, weights, scaled, factor = changed
-        targets = Targets(self.y_mean_, self.y_scale_)
-        problem = Problem(kernel, points, Y, weights, targets, self._basis(), owner)
+        before, (points, Y, weights, scaled, factor) = dict(vars(self)), changed
+        problem = self._problem_of(points, Y, weights, points)
         fit = solved_again(problem, scaled, factor)
         try:
-            self._store(
-                problem, kernel, scaled, points, self.dual_coef_.ndim == 1, self.search_, fit
-            )
+            self._store(problem, self.kernel_, scaled, self.search_, fit)
         except BaseException:  # a warning that was made an error, or Ctrl-C
             self.__dict__.clear()
             self.__dict__.update(before)

@@ -266,7 +266,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
                 f"{type(self).__name__}: noise={self.noise!r}; give 'fit', a variance > 0, or one "
                 "for each row."
             )
-        problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
+        problem, parameters, noise = self._prepare(X, y, sample_weight)
         searched = problem.searched()
         sparse, unit = self._sparse_search(searched), searched.targets.variance_unit()
         kernel, level = parameters.kernel, parameters.noise
@@ -287,7 +287,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         chosen = sparse.choose(kernel, scaled) if chosen is None else chosen
         evidence = (sparse if searched is problem else self._sparse_search(problem)).evidence()
         fit = evidence.posterior(kernel, scaled, chosen.points)
-        self._keep(problem, kernel, scaled, chosen.points, kept, column, search, fit)
+        self._keep(problem, kernel, scaled, chosen.points, search, fit)
 
     def _start(self, noise: Any, problem: Problem) -> float | None:
         if not isinstance(noise, str) and not np.all(np.asarray(noise) > 0):
@@ -334,32 +334,22 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         kernel: Kernel,
         scaled: Any,
         U: Any,
-        kept: Any,
-        column: bool,
         search: Search | None,
         found: SparseFit,
     ) -> None:
-        targets, scale = problem.targets, problem.targets.scale
-        self.kernel_ = kernel
-        self.X_fit_ = kernel.domain.renumber(U, kept)
-        self.y_mean_, self.y_scale_ = targets.mean, scale
-        self.scaled_noise_ = scaled
+        mean, column = problem.targets.mean, problem.column
+        self._store_parameters(problem, kernel, scaled, search)
+        self.X_fit_ = kernel.domain.renumber(U, problem.kept)
         every = np.broadcast_to(scaled, len(problem.Y))
         self.noise_level_ = float(np.average(every, weights=problem.weights))
-        vector = np.ndim(scaled) == 1
-        each = scaled * scale[0] ** 2 if vector or np.ptp(scale) == 0 else scaled * scale**2
-        self.noise_ = each if vector or np.ndim(each) else float(each)
-        dual = found.dual * scale
+        dual = found.dual * problem.targets.scale
         self.dual_coef_ = np.ascontiguousarray(dual[:, 0] if column else dual)
-        self.intercept_ = float(targets.mean[0]) if column else targets.mean
+        self.intercept_ = float(mean[0]) if column else mean
         self.inducing_factor_, self.posterior_factor_ = found.lower, found.posterior
         shift = problem.shift()
         self.log_marginal_likelihood_value_ = found.value + shift
         self.log_evidence_upper_ = None if found.upper is None else found.upper + shift
-        self.search_ = search
         self._rows = (problem, scaled, U)
-        free = self._current_parameters()
-        self.theta_, self.theta_names_ = free.theta, free.names
         self.solution_ = self._certificate(problem, found, search)
         self.solution_.unwrap()
 

@@ -205,16 +205,11 @@ class SparseSearch:
         self, parameters: Parameters, vector: Any, U: Any, rows: np.ndarray | None = None
     ) -> Any:
         """Return θ → (evidence of y, gradient) for given inducing points; all rows or some."""
-        evidence, unit, shift = self.evidence(rows), self._unit(), self.problem.shift()
-        variances = vector if vector is None or rows is None else vector[rows]
-
-        def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            kernel, level = parameters.read(theta)
-            scaled = (variances if level is None else level) / unit
-            value, slope, noise_slope, _ = evidence.value_and_gradient(kernel, scaled, U)
-            return value + shift, parameters.pull(slope, noise_slope)
-
-        return call
+        known, shift = (
+            vector if vector is None or rows is None else vector[rows],
+            self.problem.shift(),
+        )
+        return self.problem.objective(self.evidence(rows), parameters, known, shift, U)
 
     def _unit(self) -> float:
         return self.problem.targets.variance_unit()
@@ -277,18 +272,12 @@ class SparseSearch:
         Few inducing points of a kernel that is far off leave everything to the noise, and there a
         search stays. The exact evidence does not know them.
         """
-        problem, unit = self.problem, self._unit()
+        problem = self.problem
         most = min(PILOT, isqrt(get_config().memory // 64))
         order = np.lexsort(problem.key().T)
         rows = np.sort(order[subset(len(order), most, np.random.RandomState(self.seed))])
-        evidence = problem.evidence(rows)
-
-        def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            kernel, level = parameters.read(theta)
-            scaled: Any = (vector[rows] if level is None else level) / unit
-            value, slope, noise_slope = evidence.value_and_gradient(kernel, scaled)
-            return value, parameters.pull(slope, noise_slope)
-
+        known = None if vector is None else vector[rows]
+        call = problem.objective(problem.evidence(rows), parameters, known)
         try:
             return maximise(call, parameters, **{**options, "n_restarts": 0}).theta
         except MercerError:
