@@ -205,10 +205,8 @@ class SparseSearch:
         self, parameters: Parameters, vector: Any, U: Any, rows: np.ndarray | None = None
     ) -> Any:
         """Return θ → (evidence of y, gradient) for given inducing points; all rows or some."""
-        known, shift = (
-            vector if vector is None or rows is None else vector[rows],
-            self.problem.shift(),
-        )
+        known = vector if vector is None or rows is None else vector[rows]
+        shift = self.problem.shift()
         return self.problem.objective(self.evidence(rows), parameters, known, shift, U)
 
     def _unit(self) -> float:
