@@ -23,7 +23,7 @@ BOUNDS = {
     "engines": 61,
     "engines_else": 24,
     "torch": 27,
-    "cycles": 7,
+    "cycles": 5,
     "largest_cycle": 12,
     "class_names": 12,
     "stems": 16,
