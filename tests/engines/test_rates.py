@@ -8,7 +8,8 @@ import pytest
 import mercer
 from mercer import RBF, FromFunction, Precomputed, Spectrum
 from mercer.engines import rates
-from mercer.engines.rates import KernelRate, device_of, kernel_rate, machine_rates
+from mercer.engines.base import device_of
+from mercer.engines.rates import KernelRate, kernel_rate, machine_rates
 from mercer.memory import free_on
 
 

@@ -5,6 +5,7 @@ from mercer.engines.base import (
     TorchEngine as TorchEngine,
     chosen_device as chosen_device,
     computing_on as computing_on,
+    device_of as device_of,
     pick as pick,
     to_device as to_device,
     where_is as where_is,
@@ -21,7 +22,6 @@ from mercer.engines.means import (
 from mercer.engines.rates import (
     KernelRate as KernelRate,
     Rates as Rates,
-    device_of as device_of,
     kernel_rate as kernel_rate,
     machine_rates as machine_rates,
 )

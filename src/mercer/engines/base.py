@@ -98,6 +98,15 @@ def chosen_device() -> str:
     return wanted
 
 
+def device_of(X: Any) -> str | None:
+    """Return the device that the engine for X computes on, None for NumPy's memory."""
+    if is_torch(X):
+        return str(X.device)
+    if get_config().engine == "torch" and (isinstance(X, np.ndarray) or hasattr(X, "toarray")):
+        return chosen_device()
+    return None
+
+
 def to_device(A: Any, device: Any) -> Any:
     """Return an array or a tensor on a device, its dtype as it is."""
     import torch

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from mercer.domains import is_torch, namespace
+from mercer.domains import namespace
 from mercer.engines import tiles as blocks
-from mercer.engines.base import chosen_device, pick, to_device
+from mercer.engines.base import pick, to_device
 from mercer.settings import get_config
 
 PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
@@ -68,15 +68,6 @@ class KernelRate:
     def seconds(self, entries: float, points: float = 0.0) -> float:
         """Return the time for so many values of so many points."""
         return entries * self.entry + points * self.point
-
-
-def device_of(X: Any) -> str | None:
-    """Return the device that the engine for X computes on, None for NumPy's memory."""
-    if is_torch(X):
-        return str(X.device)
-    if get_config().engine == "torch" and (isinstance(X, np.ndarray) or hasattr(X, "toarray")):
-        return chosen_device()
-    return None
 
 
 def machine_rates(device: str | None = None) -> Rates:

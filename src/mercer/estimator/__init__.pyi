@@ -62,7 +62,6 @@ from mercer.estimator.sample import (
     n_features as n_features,
     prepare_labels as prepare_labels,
     prepare_targets as prepare_targets,
-    with_weight as with_weight,
 )
 from mercer.estimator.scores import (
     Hits as Hits,

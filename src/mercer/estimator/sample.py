@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.domains import Domain, is_torch, to_host
+from mercer.domains import is_torch, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
 from mercer.kernels import Kernel
@@ -333,24 +333,10 @@ def assemble(
     return Sample(kernel.fit_params(X, repeats), X, y, weights, repeats, kept, n, classes)
 
 
-def with_weight(domain: Domain, X: Any, weights: Any) -> Any:
-    """Return the points whose weight is not zero: those that a fit has seen.
-
-    Parameters
-    ----------
-    domain : Domain
-        Where the points are from.
-    X : canonical collection of n points
-        All of them.
-    weights : array of shape (n,) or None
-        Their weights; what has another shape leaves all points, as None does.
-    """
-    if np.shape(weights) != (domain.size(X),):
-        return X
-    return domain.take(X, np.flatnonzero(weights))
-
-
 def n_features(model: Any) -> int | None:
-    """Return how many explicit features the kernel of a fitted model has at its points."""
-    points = with_weight(model.kernel_.domain, model.X_fit_, vars(model).get("sample_weight_"))
+    """Return how many explicit features the kernel of a fitted model has at the points it saw."""
+    domain, points = model.kernel_.domain, model.X_fit_
+    weights = vars(model).get("sample_weight_")
+    if np.shape(weights) == (domain.size(points),):
+        points = domain.take(points, np.flatnonzero(weights))
     return model.kernel_._n_features(points)
