@@ -133,7 +133,7 @@ def a_norm_is_not_rooted(patch):
 
 @caught_by("estimator", estimator_law, "weights", mercer.KernelRidge(RBF(), 0.1))
 def weights_are_checked_and_ignored(patch):
-    put(patch, estimator.check_weights, lambda weights, n, owner: None)
+    put(patch, estimator.check_weights, lambda weights, n: None)
 
 
 @caught_by(

@@ -17,7 +17,7 @@ BOUNDS = {
     "code": 67_200,
     "docstrings": 7_802,
     "gram": 124,
-    "owner": 347,
+    "owner": 18,
     "windows": 0,
     "private": 491,
     "engines": 61,

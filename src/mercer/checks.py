@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 
 # ---- Parameters that feature maps and models share, checked in an estimator's name ----
 
 
-def check_count(n_components: Any, owner: str) -> int:
+def check_count(n_components: Any) -> int:
     """Return the number of features, a whole number ≥ 1."""
     whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
     if not whole or n_components < 1:
-        raise InvalidInput(f"{owner}: n_components={n_components!r}; give a whole number ≥ 1.")
+        raise InvalidInput(f"{who()}: n_components={n_components!r}; give a whole number ≥ 1.")
     return int(n_components)
 
 
-def random_source(value: Any, owner: str) -> np.random.RandomState:
+def random_source(value: Any) -> np.random.RandomState:
     """Return the source of random numbers that the parameter random_state stands for."""
     try:
         return check_random_state(value)
     except ValueError:
         raise InvalidInput(
-            f"{owner}: random_state={value!r}; give None, a whole number from 0 to 2³² − 1, or a "
+            f"{who()}: random_state={value!r}; give None, a whole number from 0 to 2³² − 1, or a "
             "numpy.random.RandomState."
         ) from None
 
@@ -44,49 +44,47 @@ def as_number(value: Any) -> float:
     return float("nan")
 
 
-def positive(
-    value: Any, name: str, owner: str, *, infinite: bool = False, zero: bool = False
-) -> float:
+def positive(value: Any, name: str, *, infinite: bool = False, zero: bool = False) -> float:
     """Return a parameter that must be a number > 0 (or ≥ 0)."""
     number = as_number(value)
     low = number >= 0 if zero else number > 0
     if not low or (np.isinf(number) and not infinite):
         legal = f"a {'' if infinite else 'finite '}number {'≥' if zero else '>'} 0"
-        raise InvalidInput(f"{owner}: {name}={value!r}; give {legal}.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; give {legal}.")
     return number
 
 
-def check_grid(values: Any, name: str, owner: str) -> np.ndarray:
+def check_grid(values: Any, name: str) -> np.ndarray:
     """Return the values of a parameter along a path: one or more finite numbers > 0."""
     try:
         grid = np.array(values, dtype=float).reshape(-1)
     except (TypeError, ValueError):
         grid = np.zeros(0)
     if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
-        raise InvalidInput(f"{owner}: {name}={values!r}; give one or more finite numbers > 0.")
+        raise InvalidInput(f"{who()}: {name}={values!r}; give one or more finite numbers > 0.")
     return grid
 
 
-def step_limit(value: Any, owner: str) -> int | None:
+def step_limit(value: Any) -> int | None:
     """Return the parameter max_iter, a whole number ≥ 1; None, and −1 for it, mean no limit."""
     if value is None:
         return None
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or (value < 1 and value != -1):
         raise InvalidInput(
-            f"{owner}: max_iter={value!r}; give a whole number ≥ 1, or None for no limit."
+            f"{who()}: max_iter={value!r}; give a whole number ≥ 1, or None for no limit."
         )
     return None if value == -1 else int(value)
 
 
+@speaks
 def solver_limits(model: Any) -> dict[str, Any]:
     """Return an estimator's tol, max_iter and max_time, checked, with its name as owner."""
-    owner, seconds = type(model).__name__, model.max_time
+    seconds = model.max_time
     return {
-        "tol": positive(model.tol, "tol", owner),
-        "max_iter": step_limit(model.max_iter, owner),
-        "max_time": None if seconds is None else positive(seconds, "max_time", owner),
-        "owner": owner,
+        "tol": positive(model.tol, "tol"),
+        "max_iter": step_limit(model.max_iter),
+        "max_time": None if seconds is None else positive(seconds, "max_time"),
     }
 
 
@@ -149,16 +147,15 @@ def bare_name(name: Any) -> Any:
     return name
 
 
-def check_bounds(
-    name: str, limits: Any, option: str = "bounds", owner: str = "tune"
-) -> tuple[float, float]:
+@speaks("tune", unless_spoken=True)
+def check_bounds(name: str, limits: Any, option: str = "bounds") -> tuple[float, float]:
     """Return two limits of a parameter as numbers, 0 < low ≤ high < ∞."""
     try:
         low, high = (float(v) for v in limits)
     except (TypeError, ValueError):
         low, high = 0.0, 0.0
     if not 0 < low <= high < np.inf:
-        raise InvalidInput(f"{owner}: {option}[{name!r}] = {limits!r}; give 0 < low ≤ high.")
+        raise InvalidInput(f"{who()}: {option}[{name!r}] = {limits!r}; give 0 < low ≤ high.")
     return low, high
 
 

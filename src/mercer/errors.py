@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar, overload
 
 from numpy.linalg import LinAlgError
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +22,77 @@ __all__ = [
     "NotPositiveDefinite",
     "NotSeparable",
 ]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# ---- Who speaks: every message begins with its name ----
+
+_speaker: ContextVar[Any] = ContextVar("speaker", default="")
+
+
+def who() -> str:
+    """Return who speaks at present; the text of a kernel is made only now."""
+    name = _speaker.get()
+    return name if isinstance(name, str) else repr(name)
+
+
+class _Voice:
+    """A block in which a name speaks."""
+
+    __slots__ = ("name", "token")
+
+    def __init__(self, name: Any):
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.token = _speaker.set(self.name)
+
+    def __exit__(self, *error: object) -> None:
+        _speaker.reset(self.token)
+
+
+def speaking_for(name: Any) -> _Voice:
+    """Let a name, or a kernel, speak while a block runs: ``with speaking_for(kernel): ...``."""
+    return _Voice(name)
+
+
+@overload
+def speaks(name: F) -> F: ...
+@overload
+def speaks(name: str, *, unless_spoken: bool = False) -> Callable[[F], F]: ...
+def speaks(name: Any, *, unless_spoken: bool = False) -> Any:
+    """Let a function speak under a name, or with the name of the class of its first argument.
+
+    ``@speaks("mmd_test")`` is for a function, ``@speaks`` for a method, or a function of a model,
+    and ``@speaks(".score")`` for one that adds what it does. A helper that others call speaks
+    itself only where nobody does: ``unless_spoken``.
+    """
+    if callable(name):
+        return _speaking(name, "", False)
+    return lambda function: _speaking(function, name, unless_spoken)
+
+
+def _speaking(function: Callable[..., Any], name: str, unless_spoken: bool) -> Callable[..., Any]:
+    own = name[:1] in ("", ".")
+
+    @functools.wraps(function)
+    def speaking(*args: Any, **options: Any) -> Any:
+        speaker: Any = name
+        if own:
+            first = args[0]
+            speaker = (first if isinstance(first, type) else type(first)).__name__ + name
+        elif unless_spoken:
+            speaker = _speaker.get() or name
+        token = _speaker.set(speaker)
+        try:
+            return function(*args, **options)
+        finally:
+            _speaker.reset(token)
+
+    return speaking
+
+
+# ---- Exceptions and warnings ----
 
 
 class MercerError(Exception):
@@ -96,6 +171,19 @@ class ClusterError(MercerError, RuntimeError):
 
 class NotConverged(ConvergenceWarning):
     """A solver stopped before its tolerance; the message names gap, tolerance and the knob."""
+
+
+def users_level() -> int:
+    """Return the stacklevel at which a warning names the line of a caller outside the package."""
+    frame, level = sys._getframe(1), 1
+    own = __name__.partition(".")[0]
+    while frame.f_back is not None and _package(frame) == own:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _package(frame: Any) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 # An exception with its own arguments must be rebuilt from them when it crosses processes.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelPerceptron, Precomputed
-from mercer.errors import NotPositiveDefinite
+from mercer.errors import NotPositiveDefinite, speaking_for
 from mercer.estimator.trust import check_definite
 
 
@@ -16,15 +16,18 @@ def test_what_is_indefinite_by_rounding_only_passes():
         Z = rng.standard_normal((n, d))
         for K in (Z @ Z.T, (Z @ Z.T).astype(np.float32).astype(float), np.zeros((n, n))):
             before = K.copy()
-            check_definite(Precomputed(), K, "Someone")
+            check_definite(Precomputed(), K)
             np.testing.assert_array_equal(K, before)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
 def test_the_smallest_eigenvalue_is_told(scale):
     K = scale * np.array([[1.0, 2.0], [2.0, 1.0]])
-    with pytest.raises(NotPositiveDefinite, match=r"Someone: .*smallest eigenvalue") as caught:
-        check_definite(Precomputed(), K, "Someone")
+    with (
+        pytest.raises(NotPositiveDefinite, match=r"Someone: .*smallest eigenvalue") as caught,
+        speaking_for("Someone"),
+    ):
+        check_definite(Precomputed(), K)
     assert caught.value.smallest_eigenvalue == pytest.approx(-scale, rel=1e-3)
 
 

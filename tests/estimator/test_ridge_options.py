@@ -48,11 +48,11 @@ def test_refusals_name_the_estimator(make, options, match):
 
 
 def test_centres_asked_for_mean_falkon():
-    assert SolverOptions("m").wanted == "auto"
-    assert SolverOptions("m", n_centers=3).wanted == "falkon"
-    assert SolverOptions("m", centers=X).wanted == "falkon"
-    assert SolverOptions("m", centers="kmeans").wanted == "falkon"
+    assert SolverOptions().wanted == "auto"
+    assert SolverOptions(n_centers=3).wanted == "falkon"
+    assert SolverOptions(centers=X).wanted == "falkon"
+    assert SolverOptions(centers="kmeans").wanted == "falkon"
     assert KernelRidge(RBF(), centers="kmeans").fit(X, y).plan_.method == "falkon"
-    assert SolverOptions("m", "cg", n_centers=3).wanted == "cg"
-    assert SolverOptions("m", checkpoint="x").seed == 0
-    assert SolverOptions("m", checkpoint="x", random_state=4).seed == 4
+    assert SolverOptions("cg", n_centers=3).wanted == "cg"
+    assert SolverOptions(checkpoint="x").seed == 0
+    assert SolverOptions(checkpoint="x", random_state=4).seed == 4

@@ -7,7 +7,7 @@ import pytest
 
 import mercer
 from mercer import RBF, RowBlocks
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.estimator.rows import coded
 
 rng = np.random.default_rng(0)
@@ -26,8 +26,11 @@ def test_weights_that_are_all_zero(kind):
 def test_weights_that_leave_one_class():
     blocks = RowBlocks.from_arrays(X, LABELS, 1.0 * (LABELS == "yes"), block_rows=25)
     for class_weight in (None, "balanced"):
-        with pytest.raises(InvalidInput, match=r"class no, perhaps have weight 0"):
-            coded(blocks, class_weight, "Owner")
+        with (
+            pytest.raises(InvalidInput, match=r"class no, perhaps have weight 0"),
+            speaking_for("Owner"),
+        ):
+            coded(blocks, class_weight)
 
 
 @pytest.mark.parametrize("engine", ["numpy", "dask"])
@@ -40,16 +43,14 @@ def test_labels_of_two_types(engine):
         dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
         lazy = [da.from_delayed(dask.delayed(y), (30,), object) for y in from_file]
         blocks = RowBlocks.from_dask(da.from_array(X, chunks=(30, 2)), da.concatenate(lazy))
-    with pytest.raises(InvalidInput, match=r"one type in all blocks"):
-        coded(blocks, None, "Owner")
+    with pytest.raises(InvalidInput, match=r"one type in all blocks"), speaking_for("Owner"):
+        coded(blocks, None)
 
 
 @pytest.mark.parametrize("weights", [None, rng.integers(0, 3, 60).astype(float)])
 @pytest.mark.parametrize("class_weight", ["balanced", {"no": 0.0, "yes": 2.0, "perhaps": 1.0}])
 def test_class_weights_are_those_of_memory(class_weight, weights):
-    rows, classes = coded(
-        RowBlocks.from_arrays(X, LABELS, weights, block_rows=25), class_weight, "Owner"
-    )
+    rows, classes = coded(RowBlocks.from_arrays(X, LABELS, weights, block_rows=25), class_weight)
     w = np.ones(60) if weights is None else weights
     if class_weight == "balanced":
         total = {c: w[LABELS == c].sum() for c in np.unique(LABELS)}
@@ -74,7 +75,7 @@ def test_class_weights_hold_no_vector_of_all_rows():
     blocks = RowBlocks.from_generator(rows, n_rows=n)
     tracemalloc.start()
     try:
-        coded(blocks, "balanced", "Owner")
+        coded(blocks, "balanced")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import mercer
 from mercer.domains import Table
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, speaking_for
 from mercer.features.table_columns import TableColumns, read_rows
 
 FRAME = pd.DataFrame(
@@ -30,7 +30,7 @@ NUMBERS, TRUTHS, TEXTS, OBJECTS = ("n", "f", "e"), ("b", "bn"), ("s", "c"), ("d"
 
 
 def test_kinds():
-    found = TableColumns.of(read_rows(FRAME, None, "T"), None, "T")
+    found = TableColumns.of(read_rows(FRAME, None), None)
     kinds = zip(found.columns_, found.kinds_, strict=True)
     groups = {"number": NUMBERS, "truth": TRUTHS, "text": TEXTS, "object": OBJECTS}
     assert set(kinds) == {(name, kind) for kind, names in groups.items() for name in names}
@@ -39,19 +39,22 @@ def test_kinds():
 
 
 def test_some_columns_in_the_order_of_the_kernel():
-    found = TableColumns.of(read_rows(FRAME, ("s", "n"), "T"), ("s", "n"), "T")
+    found = TableColumns.of(read_rows(FRAME, ("s", "n")), ("s", "n"))
     assert found.columns_ == ("s", "n") and found.kinds_ == ("text", "number")
-    again = found.transform(FRAME[["v", "n", "s"]], "T")
+    again = found.transform(FRAME[["v", "n", "s"]])
     assert again.names == ("s", "n") and again["n"].tolist() == [1, 2, 3]
-    with pytest.raises(InvalidInput, match="T: missing columns 's', 'n'; they were there in fit"):
-        found.transform(FRAME[["v"]], "T")
-    with pytest.raises(InvalidInput, match="Did you mean 'N'"):
-        found.transform(FRAME[["n", "s"]].rename(columns={"n": "N"}), "T")
+    with (
+        pytest.raises(InvalidInput, match="T: missing columns 's', 'n'; they were there in fit"),
+        speaking_for("T"),
+    ):
+        found.transform(FRAME[["v"]])
+    with pytest.raises(InvalidInput, match="Did you mean 'N'"), speaking_for("T"):
+        found.transform(FRAME[["n", "s"]].rename(columns={"n": "N"}))
 
 
 def test_values_and_orders_stay():
-    found = TableColumns.of(read_rows(FRAME, None, "T"), None, "T")
-    Z = found.transform(FRAME, "T")
+    found = TableColumns.of(read_rows(FRAME, None), None)
+    Z = found.transform(FRAME)
     assert Z.orders == {"c": ("u", "v")} and Z["v"][1] is FRAME["v"][1]
     assert Z["b"].dtype == bool and Z["n"].dtype.kind == "i" and Z["m"].tolist() == ["x", 1, None]
 
@@ -59,13 +62,16 @@ def test_values_and_orders_stay():
 def test_arrays():
     A = np.array([[1.0, np.nan], [2.0, 3.0]])
     for X in (A, A.astype(np.float32), A.tolist()):
-        found = TableColumns.of(read_rows(X, None, "T"), None, "T")
+        found = TableColumns.of(read_rows(X, None), None)
         assert found.kinds_ == ("number", "number") and not found.named_
-        assert found.transform(X, "T").shape == (2, 2)
+        assert found.transform(X).shape == (2, 2)
         with pytest.raises(AttributeError):
             _ = found.feature_names_in_
-        with pytest.raises(InvalidInput, match="X has 1 features, but T is expecting 2"):
-            found.transform(A[:, :1], "T")
+        with (
+            pytest.raises(InvalidInput, match="X has 1 features, but T is expecting 2"),
+            speaking_for("T"),
+        ):
+            found.transform(A[:, :1])
 
 
 @pytest.mark.parametrize(
@@ -84,8 +90,8 @@ def test_arrays():
     ],
 )
 def test_what_is_no_table_is_refused_by_name(X):
-    with pytest.raises(InvalidInput, match=r"^T: "):
-        read_rows(X, None, "T")
+    with pytest.raises(InvalidInput, match=r"^T: "), speaking_for("T"):
+        read_rows(X, None)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +123,6 @@ def test_files_that_are_malformed_are_refused(name, value):
 
 
 def test_in_a_file(tmp_path):
-    found = TableColumns.of(read_rows(FRAME, None, "T"), None, "T")
+    found = TableColumns.of(read_rows(FRAME, None), None)
     mercer.save(found, tmp_path / "c")
     assert vars(mercer.load(tmp_path / "c")) == vars(found)

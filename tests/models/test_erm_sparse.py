@@ -52,10 +52,10 @@ def test_sparse_features_give_the_answers_of_dense_ones(
     model.set_params(kernel=Spectrum(4), fit_intercept=offset)
     sparse = answers(model.fit(X, y, sample_weight=w))
     left_out = model.loo()
-    rows = smooth_rows(model.kernel_, model.X_fit_, "test")
+    rows = smooth_rows(model.kernel_, model.X_fit_)
     assert isinstance(rows, LowRank) and sp.issparse(rows.F)
     monkeypatch.setattr(facts, "SPARSE", -1.0)
-    assert not sp.issparse(smooth_rows(model.kernel_, model.X_fit_, "test").F)
+    assert not sp.issparse(smooth_rows(model.kernel_, model.X_fit_).F)
     dense = answers(model.fit(X, y, sample_weight=w))
     for a, b in zip(sparse, dense, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
@@ -134,7 +134,7 @@ def test_the_matrix_is_taken_where_only_it_fits(rng):
     expected = model.fit(X, y).decision_function(X)
     with mercer.config(memory=600_000):  # the features need 960 000, the matrix 336 000
         values = model.fit(X, y).decision_function(X)
-        assert not isinstance(smooth_rows(model.kernel_, X, "test"), LowRank)
+        assert not isinstance(smooth_rows(model.kernel_, X), LowRank)
     np.testing.assert_allclose(values, expected, atol=1e-6)
     with mercer.config(memory=300_000):
         iterated = model.fit(X, y)  # neither fits: conjugate gradients, in bands of the matrix

@@ -240,18 +240,14 @@ def test_columns_without_influence_are_left_alone():
 def test_a_walk_ends_where_it_cannot_win():
     model = SVR(RBF(1.0))
     data = model._prepare(X, X[:, 0], None)
-    walk = RegressionWalk(data, gram_rows(data.kernel, data.X, type(model).__name__), folds_of(160))
+    walk = RegressionWalk(data, gram_rows(data.kernel, data.X), folds_of(160))
     assert not walk.step(model, limit=0.0) and not walk.errors and len(walk.last) == 1
     assert walk.step(model) and len(walk.errors[0]) == 5
     model = SVC(RBF(1.0))
     data = model._prepare(X, Y, None)
-    walk = FoldWalk(
-        data, gram_rows(data.kernel, data.X, type(model).__name__), model._tasks(data), folds_of(Y)
-    )
+    walk = FoldWalk(data, gram_rows(data.kernel, data.X), model._tasks(data), folds_of(Y))
     assert not walk.step(model, limit=0.0) and not walk.scores
-    full = FoldWalk(
-        data, gram_rows(data.kernel, data.X, type(model).__name__), model._tasks(data), folds_of(Y)
-    )
+    full = FoldWalk(data, gram_rows(data.kernel, data.X), model._tasks(data), folds_of(Y))
     assert walk.step(model) and full.step(model)
     np.testing.assert_array_equal(walk.scores, full.scores)
 

@@ -156,7 +156,7 @@ def test_the_sketch_takes_the_memory_that_it_asks_for():
     k = RBF()
     for memory in (preconditioner.MATRICES * 8 * 400**2 + 2**21, 2**30):
         with mercer.config(memory=memory, threads=1):
-            system = CentredSystem(Centred(row_pass(k, X, Z, y, w), k(Z), 1e-6, outputs=2), "test")
+            system = CentredSystem(Centred(row_pass(k, X, Z, y, w), k(Z), 1e-6, outputs=2))
             system.rows.repeated = False
             tracemalloc.start()
             KrillPreconditioner.of(system)

@@ -103,7 +103,7 @@ def eigen_factor(K):
 def test_every_way_to_shuffle_is_the_formula(estimator, weights):
     w = np.ones(13) if weights is None else effective(RNG.random(13) + 0.5)
     wide = estimator == "unbiased"
-    pair = paired(X, Y, KX, KY, None if weights is None else w, "test")
+    pair = paired(X, Y, KX, KY, None if weights is None else w)
     P = np.array([np.arange(13), *(RNG.permutation(13) for _ in range(6))])
     K, L = KX(X), KY(Y)
     want = [
@@ -137,14 +137,14 @@ def test_the_cheapest_way_is_taken():
     n = 300
     x, y = RNG.standard_normal((n, 1)), RNG.standard_normal((n, 8))
     labels = [str(i % 3) for i in range(n)]
-    assert isinstance(shuffles(paired(x, x, None, None, None, "t"), False), Factored)
-    assert isinstance(shuffles(paired(y, labels, None, EQUAL, None, "t"), False), Mixed)
-    assert isinstance(shuffles(paired(labels, y, EQUAL, None, None, "t"), False), Mixed)
-    assert isinstance(shuffles(paired(y, y, None, None, None, "t"), False), Gathered)
+    assert isinstance(shuffles(paired(x, x, None, None, None), False), Factored)
+    assert isinstance(shuffles(paired(y, labels, None, EQUAL, None), False), Mixed)
+    assert isinstance(shuffles(paired(labels, y, EQUAL, None, None), False), Mixed)
+    assert isinstance(shuffles(paired(y, y, None, None, None), False), Gathered)
     with mercer.config(memory=14 * n * n):
-        assert isinstance(shuffles(paired(y, y, None, None, None, "t"), False), Banded)
+        assert isinstance(shuffles(paired(y, y, None, None, None), False), Banded)
     with mercer.config(memory=1_000_000):
-        assert isinstance(shuffles(paired(y, y, None, None, None, "t"), False), Retiled)
+        assert isinstance(shuffles(paired(y, y, None, None, None), False), Retiled)
 
 
 def test_factors_are_exact_or_none():
@@ -172,7 +172,7 @@ def test_the_error_of_a_low_rank_is_within_its_bound(estimator, rank):
     x, y = RNG.standard_normal((60, 2)), RNG.standard_normal((60, 4))
     y[:, 0] += x[:, 0]
     rng, ones, wide = np.random.default_rng(rank), np.ones(60), estimator == "unbiased"
-    a, b = (pivoted_factor(RBF(1.0), Z, rank, rng, "test") for Z in (x, y))
+    a, b = (pivoted_factor(RBF(1.0), Z, rank, rng) for Z in (x, y))
     bound = error_bound(a, b, ones, wide)
     low = Factored(a, b, ones, wide)
     exact = Gathered(RBF(1.0)(x), RBF(1.0)(y), ones, wide)

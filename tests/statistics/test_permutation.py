@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.statistics import TestResult as Result
 from mercer.statistics.permutation import Relabel, Shuffle, Signs, resample, row_labels
 
@@ -122,35 +122,41 @@ def test_what_cannot_be_shuffled_is_refused(make, text):
 
 
 def test_labels_of_rows():
-    assert row_labels(None, [3], "blocks", "f") is None
-    runs = row_labels(2, [5, 3], "blocks", "f")
+    assert row_labels(None, [3], "blocks") is None
+    runs = row_labels(2, [5, 3], "blocks")
     assert runs[:5].tolist() == [0, 0, 1, 1, 2] and (np.diff(runs[5:]) == [0, 1]).all()
     assert len(np.unique(runs)) == 5
     # Names of blocks may repeat in another sample, those of strata mean the same there.
     named = (["a", "b", "a"], ["a", "b"])
-    assert len(np.unique(row_labels(named, [3, 2], "blocks", "f"))) == 4
-    assert row_labels(named, [3, 2], "strata", "f").tolist() == [0, 1, 0, 0, 1]
-    mixed = row_labels(([1, 2], [1.0, 2.0]), [2, 2], "strata", "f")
+    assert len(np.unique(row_labels(named, [3, 2], "blocks"))) == 4
+    assert row_labels(named, [3, 2], "strata").tolist() == [0, 1, 0, 0, 1]
+    mixed = row_labels(([1, 2], [1.0, 2.0]), [2, 2], "strata")
     assert mixed.tolist() == [0, 1, 0, 1]
-    with pytest.raises(InvalidInput, match=r"f: strata has shape \(\); give a label for each of"):
-        row_labels(3, [2, 2], "strata", "f")
-    with pytest.raises(InvalidInput, match="f: blocks=0"):
-        row_labels(0, [2, 2], "blocks", "f")
+    with (
+        pytest.raises(InvalidInput, match=r"f: strata has shape \(\); give a label for each of"),
+        speaking_for("f"),
+    ):
+        row_labels(3, [2, 2], "strata")
+    with pytest.raises(InvalidInput, match="f: blocks=0"), speaking_for("f"):
+        row_labels(0, [2, 2], "blocks")
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_statistic_that_is_no_number_is_no_significant_one(wrong):
     rng = np.random.default_rng(0)
-    with pytest.raises(InvalidInput, match=r"f: the statistic overflows.*Scale the columns"):
-        resample(wrong, evaluate, Numbered(), 9, rng, owner="f")
+    with (
+        pytest.raises(InvalidInput, match=r"f: the statistic overflows.*Scale the columns"),
+        speaking_for("f"),
+    ):
+        resample(wrong, evaluate, Numbered(), 9, rng)
 
     def one(draws):
         return np.where(np.arange(len(draws)) == 5, wrong, 0.0)
 
-    with pytest.raises(InvalidInput, match="f: the statistic overflows"):
-        resample(0.0, one, Numbered(), 9, rng, owner="f")
-    with pytest.raises(InvalidInput, match="f: the statistic overflows"):
-        resample(np.zeros(2), lambda d: np.tile(one(d)[:, None], 2), Numbered(), 9, rng, owner="f")
+    with pytest.raises(InvalidInput, match="f: the statistic overflows"), speaking_for("f"):
+        resample(0.0, one, Numbered(), 9, rng)
+    with pytest.raises(InvalidInput, match="f: the statistic overflows"), speaking_for("f"):
+        resample(np.zeros(2), lambda d: np.tile(one(d)[:, None], 2), Numbered(), 9, rng)
 
 
 class Numbered:

@@ -5,7 +5,7 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern, Polynomial
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.operators import Place, device as sums, place_of
 from mercer.statistics import (
     device,
@@ -147,15 +147,15 @@ def test_single_precision(samples):
 
 def test_place():
     x, y = torch.zeros((2, 1)), torch.zeros((2, 1), dtype=torch.float64)
-    assert place_of(np.zeros((2, 1)), owner="t") is None
-    assert place_of(x, x, owner="t") == Place("cpu", True)
-    assert place_of(x, y, owner="t") == Place("cpu", False)
+    assert place_of(np.zeros((2, 1))) is None
+    assert place_of(x, x) == Place("cpu", True)
+    assert place_of(x, y) == Place("cpu", False)
     with mercer.config(engine="numpy"):
-        assert place_of(x, owner="t") is None
+        assert place_of(x) is None
     with mercer.config(engine="torch", device="cpu"):
-        assert place_of([[1.0]], owner="t") == Place("cpu", False)
-    with pytest.raises(InvalidInput, match="one device"):
-        place_of(x, torch.zeros((2, 1), device="meta"), owner="t")
+        assert place_of([[1.0]]) == Place("cpu", False)
+    with pytest.raises(InvalidInput, match="one device"), speaking_for("t"):
+        place_of(x, torch.zeros((2, 1), device="meta"))
 
 
 def test_products_are_not_rounded_to_tf32(samples, monkeypatch):

@@ -12,9 +12,10 @@ import numpy as np
 from sklearn import datasets
 
 from mercer.domains import Graph, Table
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 
 
+@speaks("make_sine")
 def make_sine(
     n: int = 100, noise: float = 0.1, random_state: int | np.random.Generator | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -43,11 +44,12 @@ def make_sine(
     >>> X.shape, y.shape
     ((50, 1), (50,))
     """
-    n, noise, rng = _check("make_sine", n, noise, random_state)
+    n, noise, rng = _check(n, noise, random_state)
     x = np.sort(rng.uniform(0.0, 1.0, n))
     return x[:, None], np.sin(2 * np.pi * x) + noise * rng.standard_normal(n)
 
 
+@speaks("make_rings")
 def make_rings(
     n: int = 200,
     rings: int = 2,
@@ -81,33 +83,33 @@ def make_rings(
     >>> [int((y == k).sum()) for k in range(3)]
     [3, 3, 3]
     """
-    n, noise, rng = _check("make_rings", n, noise, random_state)
-    y = rng.permutation(np.arange(n) % check_size("make_rings", "rings", rings, 1))
+    n, noise, rng = _check(n, noise, random_state)
+    y = rng.permutation(np.arange(n) % check_size("rings", rings, 1))
     angle = rng.uniform(0.0, 2 * np.pi, n)
     radius = 1.0 + y + noise * rng.standard_normal(n)
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
 
 
 def _check(
-    owner: str, n: int, noise: float, random_state: int | np.random.Generator | None
+    n: int, noise: float, random_state: int | np.random.Generator | None
 ) -> tuple[int, float, np.random.Generator]:
-    n = check_size(owner, "n", n, 1)
-    return n, check_number(owner, "noise", noise), np.random.default_rng(random_state)
+    n = check_size("n", n, 1)
+    return n, check_number("noise", noise), np.random.default_rng(random_state)
 
 
-def check_number(owner: str, name: str, value: float, high: float | None = None) -> float:
+def check_number(name: str, value: float, high: float | None = None) -> float:
     """Return a finite number of at least 0 and at most ``high``, or refuse it by name."""
     number = isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < np.inf
     if not number or (high is not None and value > high):
         legal = "a finite number >= 0" if high is None else f"a number from 0 to {high:g}"
-        raise InvalidInput(f"{owner}: {name}={value!r}; give {legal}.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; give {legal}.")
     return float(value)
 
 
-def check_size(owner: str, name: str, value: int, low: int) -> int:
+def check_size(name: str, value: int, low: int) -> int:
     """Return a whole number of at least ``low``, or refuse it by name."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InvalidInput(f"{owner}: {name}={value!r}; give a whole number of {low} or more.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; give a whole number of {low} or more.")
     return int(value)
 
 
@@ -190,6 +192,7 @@ _MODULES = {
 _LETTERS = (60, 240)  # shortest and longest sentence that is kept
 
 
+@speaks("load_sentences")
 def load_sentences(per_author: int = 150) -> tuple[list[str], np.ndarray]:
     """Return sentences of docstrings, and which project wrote each: numpy, scipy or scikit-learn.
 
@@ -216,7 +219,7 @@ def load_sentences(per_author: int = 150) -> tuple[list[str], np.ndarray]:
     >>> len(sentences), sorted(set(authors.tolist()))
     (60, ['numpy', 'scikit-learn', 'scipy'])
     """
-    per_author = check_size("load_sentences", "per_author", per_author, 1)
+    per_author = check_size("per_author", per_author, 1)
     texts: list[str] = []
     authors: list[str] = []
     for author, modules in _MODULES.items():
@@ -265,6 +268,7 @@ _DONOR = np.array(
 )
 
 
+@speaks("make_splice")
 def make_splice(
     n: int = 200, length: int = 60, random_state: int | np.random.Generator | None = None
 ) -> tuple[list[str], np.ndarray]:
@@ -296,8 +300,8 @@ def make_splice(
     >>> X[0][6:8], sorted(set(y.tolist()))
     ('GT', ['decoy', 'site'])
     """
-    n, rng = check_size("make_splice", "n", n, 1), np.random.default_rng(random_state)
-    length = check_size("make_splice", "length", length, 10)
+    n, rng = check_size("n", n, 1), np.random.default_rng(random_state)
+    length = check_size("length", length, 10)
     middle, letters = length // 2, np.array(list("ACGT"))
     site = rng.permutation(np.arange(n) % 2 == 0)
     X = []
@@ -314,6 +318,7 @@ def make_splice(
     return X, np.where(site, "site", "decoy")
 
 
+@speaks("make_molecules")
 def make_molecules(
     n: int = 100, random_state: int | np.random.Generator | None = None
 ) -> tuple[list[Graph], np.ndarray]:
@@ -344,7 +349,7 @@ def make_molecules(
     >>> len(graphs), sorted(set(y.tolist()))
     (6, ['active', 'inactive'])
     """
-    n, rng = check_size("make_molecules", "n", n, 1), np.random.default_rng(random_state)
+    n, rng = check_size("n", n, 1), np.random.default_rng(random_state)
     active = rng.permutation(np.arange(n) % 2 == 0)
     graphs = [_molecule(rng, bool(a)) for a in active]
     return graphs, np.where(active, "active", "inactive")
@@ -387,6 +392,7 @@ def _molecule(rng: np.random.Generator, active: bool) -> Graph:
     )
 
 
+@speaks("make_clinic")
 def make_clinic(
     n: int = 200, missing: float = 0.1, random_state: int | np.random.Generator | None = None
 ) -> tuple[Table, np.ndarray]:
@@ -420,8 +426,8 @@ def make_clinic(
     >>> table
     Table(5 rows: age, dose, site, severity, sequence, notes)
     """
-    n, rng = check_size("make_clinic", "n", n, 1), np.random.default_rng(random_state)
-    missing = check_number("make_clinic", "missing", missing, 1.0)
+    n, rng = check_size("n", n, 1), np.random.default_rng(random_state)
+    missing = check_number("missing", missing, 1.0)
     age, dose = rng.uniform(20.0, 80.0, n), rng.gamma(3.0, 10.0, n)
     site = rng.choice(["Bern", "Lund", "Pisa"], n)
     severity = rng.choice(["low", "middle", "high"], n, p=[0.4, 0.4, 0.2])

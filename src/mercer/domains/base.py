@@ -80,7 +80,7 @@ class Domain:
         """Return checked training points without the rounding of single precision, if it shows."""
         return X
 
-    def require_again(self, X: Any, owner: str, verb: str, how: str | None = None) -> None:
+    def require_again(self, X: Any, verb: str, how: str | None = None) -> None:
         """Refuse to do without training points of which a fitted model keeps too little."""
 
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:

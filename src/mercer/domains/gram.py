@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.domains.base import Domain
 from mercer.domains.vectors import Vectors, is_torch
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 
 # Asymmetry relative to the largest entry that sums of rounded products have in each precision.
 DOUBLE_NOISE, SINGLE_NOISE = 1e-8, 1e-4
@@ -111,11 +111,11 @@ class GramRows(Domain):
         """Return a matrix that can be a Gram matrix, or refuse it."""
         return self.check_square(X, name)
 
-    def require_again(self, X: Any, owner: str, verb: str, how: str | None = None) -> None:
+    def require_again(self, X: Any, verb: str, how: str | None = None) -> None:
         """Refuse to do without the Gram matrix, of which a fitted model keeps positions only."""
         if X is None:
             raise InvalidInput(
-                f"{owner}.{verb}: a fitted model does not keep a precomputed Gram matrix; pass the "
+                f"{who()}.{verb}: a fitted model does not keep a precomputed Gram matrix; pass the "
                 f"training matrix again: {how or f'{verb}(K)'}."
             )
 

@@ -10,7 +10,7 @@ from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import Table, is_frame, short
 from mercer.domains.vectors import refuse_odd_arrays, to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, speaks
 
 
 class SeriesCollection(Packed):
@@ -85,12 +85,13 @@ class Series(Domain):
 
     name = "series"
 
+    @speaks("Series")
     def check(self, X: Any, name: str = "X") -> SeriesCollection:
         """Return the series packed, or say which is none."""
         if isinstance(X, SeriesCollection):
             return X
         X = to_host(X)
-        refuse_odd_arrays(X, name, "Series")
+        refuse_odd_arrays(X, name)
         rows = _as_rows(X, name)
         if rows is not None:
             n, length = rows.shape[:2]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 
 KERNEL_FOR_POINTS = (
     "give a kernel for such points, such as mercer.WeisfeilerLehman(3) for graphs, or any function "
@@ -69,24 +69,22 @@ def _require_numbers(X: Any, name: str) -> None:
     raise InvalidInput(f"Vectors: the tensor {name} {what}; give {name}.to_dense() of numbers.")
 
 
-def refuse_odd_arrays(A: Any, name: str, owner: str = "Vectors") -> None:
+def refuse_odd_arrays(A: Any, name: str) -> None:
     """Refuse arrays that NumPy would turn into numbers without a word: dates, masked entries.
 
-    Parameters
-    ----------
     A : object
         Anything; only arrays of NumPy, and lists of its dates, are looked at.
-    name, owner : str
+    name : str
         What it is, and whose, for the message.
     """
     if isinstance(A, np.ma.MaskedArray) and np.ma.getmaskarray(A).any():
         raise InvalidInput(
-            f"{owner}: {name} has masked entries; fill or drop them, "
+            f"{who()}: {name} has masked entries; fill or drop them, "
             "for example with sklearn.impute.SimpleImputer."
         )
     if _kind(A) in "mM":
         raise InvalidInput(
-            f"{owner}: {name} holds dates or times; convert them to numbers of a unit of your "
+            f"{who()}: {name} holds dates or times; convert them to numbers of a unit of your "
             f"choice, such as ({name} - {name}.min()) / numpy.timedelta64(1, 'D')."
         )
 
@@ -231,6 +229,7 @@ def _check_sparse(X: Any, name: str) -> Any:
     return X
 
 
+@speaks("Vectors")
 def _check_dense(
     X: Any, name: str, missing: bool = False, labels: tuple[str, ...] | None = None
 ) -> np.ndarray:

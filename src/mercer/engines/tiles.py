@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import lru_cache
 from typing import Any
 
@@ -60,7 +61,7 @@ def run_tiles(
                 progress.step()
         return
     with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
-        pending = {pool.submit(work, task) for task in tasks}
+        pending = {pool.submit(copy_context().run, work, task) for task in tasks}
         try:
             while pending:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)

@@ -32,7 +32,7 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
@@ -44,6 +44,7 @@ from mercer.rkhs import Function
 FLAGS = ("fit_intercept", "probability", "shuffle")
 
 
+@speaks
 def set_params(self: Any, **params: Any) -> Any:
     """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
 
@@ -69,7 +70,7 @@ def set_params(self: Any, **params: Any) -> Any:
     try:
         return BaseEstimator.set_params(self, **params)
     except ValueError as error:
-        text = explain_parameter(error, type(self).__name__, params)
+        text = explain_parameter(error, params)
         if text is None:
             raise
         raise InvalidInput(text) from error
@@ -131,13 +132,14 @@ class TakesKernel:
         return {name: to_host(value, name) for name, value in state.items()}
 
     # -- the kernel ---------------------------------------------------------------------------
+    @speaks
     def _kernel(self) -> Kernel:
         try:
             kernel = as_kernel(self.kernel)
         except InvalidInput as error:
             raise InvalidInput(f"{type(self).__name__}: {error}") from None
         if self._needs_psd:
-            require_psd(kernel, type(self).__name__)
+            require_psd(kernel)
         return kernel
 
     def __sklearn_tags__(self):
@@ -154,9 +156,10 @@ class TakesKernel:
         return tags
 
     # -- data ---------------------------------------------------------------------------------
+    @speaks
     def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
         """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
-        refuse_unread(X, type(self).__name__)
+        refuse_unread(X)
         if is_torch(X) and self._on_device and type(kernel.domain) is Vectors:
             return self._check_tensor(X.detach(), kernel.domain, reset)
         if is_torch(X):
@@ -166,7 +169,7 @@ class TakesKernel:
         domain = kernel.domain
         if isinstance(domain, IncompleteVectors) and isinstance(X, np.ma.MaskedArray):
             X = domain.check(X)
-        refuse_odd_arrays(X, "X", type(self).__name__)
+        refuse_odd_arrays(X, "X")
         given = X
         if not isinstance(X, str | bytes | int | float | None) and not _is_collection(X):
             cure = f"give {domain.name} in an array, a list or a data frame"
@@ -238,7 +241,7 @@ class TakesKernel:
                 raise  # as scikit-learn's estimators do
             free = (self._takes_kernels or isinstance(kernel, Kernel)) and "kernel" in vars(self)
             free = free and self._any_kernel
-            text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
+            text = explain_points(error, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
         if reset and matrix and is_single(given):
@@ -322,58 +325,59 @@ class TakesKernel:
         check_is_fitted(self)
         return self._check_X(X, self.kernel_, reset=False)
 
+    @speaks
     def _points_again(self, X: Any, verb: str) -> Any:
         """Return the training points; where they are given again they must be those of the fit.
 
         Of points known by a Gram matrix alone that matrix, which must be given again.
         """
-        domain, owner = self.kernel_.domain, type(self).__name__
-        domain.require_again(X, owner, verb)
+        domain = self.kernel_.domain
+        domain.require_again(X, verb)
         if X is None:
             return self.X_fit_
         again = to_host(self._check_X(X, self.kernel_, reset=False))
         if not domain.holds_points:
             return domain.check_training(again)
-        check_same_points(domain, again, self.X_fit_, owner, verb)
+        check_same_points(domain, again, self.X_fit_, verb)
         return self.X_fit_
 
 
-def check_same_points(domain: Domain, X: Any, Y: Any, owner: str, verb: str) -> None:
+def check_same_points(domain: Domain, X: Any, Y: Any, verb: str) -> None:
     """Refuse points X given again for a verb of owner that are not those of the fit, Y."""
     if not same_points(domain, X, Y):
         raise InvalidInput(
-            f"{owner}.{verb}: X is not what the model was fitted on; pass the training points in "
+            f"{who()}.{verb}: X is not what the model was fitted on; pass the training points in "
             f"the same order, or none: {verb}()."
         )
 
 
-def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
+def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     """Return weights as a float array, or None for equal weights of one."""
     if sample_weight is None:
         return None
     sample_weight = to_host(sample_weight, "sample_weight")
-    refuse_odd_arrays(sample_weight, "sample_weight", owner)
+    refuse_odd_arrays(sample_weight, "sample_weight")
     if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
         sample_weight = np.full(n, float(sample_weight))
     try:
         w = np.asarray(sample_weight, dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{owner}: sample_weight is not an array of numbers ({error})."
+            f"{who()}: sample_weight is not an array of numbers ({error})."
         ) from error
     if w.ndim != 1:
-        raise InvalidInput(f"{owner}: Sample weights must be 1D array or scalar, got {w.shape}.")
+        raise InvalidInput(f"{who()}: Sample weights must be 1D array or scalar, got {w.shape}.")
     if w.shape != (n,):
         raise InvalidInput(
-            f"{owner}: sample_weight.shape == {w.shape}, expected ({n},): one weight for each row."
+            f"{who()}: sample_weight.shape == {w.shape}, expected ({n},): one weight for each row."
         )
     if not np.isfinite(w).all():
-        raise InvalidInput(f"{owner}: sample_weight contains NaN or infinity; give numbers ≥ 0.")
+        raise InvalidInput(f"{who()}: sample_weight contains NaN or infinity; give numbers ≥ 0.")
     if (w < 0).any():
         i = int(np.argmax(w < 0))
-        raise InvalidInput(f"{owner}: sample_weight[{i}] = {w[i]:g} is negative; weights are ≥ 0.")
+        raise InvalidInput(f"{who()}: sample_weight[{i}] = {w[i]:g} is negative; weights are ≥ 0.")
     if not (w > 0).any():
-        raise no_weight(owner)
+        raise no_weight()
     return w
 
 
@@ -447,26 +451,26 @@ class KernelEstimator(TakesKernel, BaseEstimator):
         return Function(self.kernel_, self.X_fit_, self.dual_coef_, self.intercept_)
 
 
-def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
+def check_targets(y: Any, n: int) -> np.ndarray:
     """Return numeric targets of shape (n,) or (n, t) as float64."""
     if y is None:
         raise InvalidInput(
-            f"{owner}: requires y to be passed, but the target y is None; pass fit(X, y)."
+            f"{who()}: requires y to be passed, but the target y is None; pass fit(X, y)."
         )
     y = to_host(y, "y")
     if _is_ready(y) and y.ndim in (1, 2) and len(y) == n:
         return y
-    refuse_odd_arrays(y, "y", owner)
+    refuse_odd_arrays(y, "y")
     if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):
-        raise InvalidInput(f"{owner}: y={y!r} is one value; give one for each row: [{y!r}].")
+        raise InvalidInput(f"{who()}: y={y!r} is one value; give one for each row: [{y!r}].")
     try:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=who())
     except ValueError as error:
-        raise InvalidInput(explain_targets(error, owner, y)) from error
+        raise InvalidInput(explain_targets(error, y)) from error
     if y.ndim > 2:
-        raise InvalidInput(f"{owner}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")
+        raise InvalidInput(f"{who()}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")
     if len(y) != n:
         raise InvalidInput(
-            f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
+            f"{who()}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
         )
     return y

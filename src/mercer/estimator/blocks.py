@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, library_of
 from mercer.domains.blocks import Block, column_names, is_dask
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.settings import config, get_config
 from mercer.threads import Progress, ahead
 
@@ -136,21 +136,17 @@ def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-def refuse_unread(X: Any, owner: str, fits: bool = True) -> None:
+def refuse_unread(X: Any, fits: bool = True) -> None:
     """Refuse rows that are not in memory, and say what can be done with them.
 
-    Parameters
-    ----------
     X : Any
         The points.
-    owner : str
-        The estimator or function, for messages.
     fits : bool, default=True
         Whether they were to be fitted; otherwise to be looked at for a choice of parameters.
     """
     if isinstance(X, str | os.PathLike) and os.path.exists(X):
         raise InvalidInput(
-            f"{owner}: X is a path, {os.fspath(X)!r}; give what is in it, as with "
+            f"{who()}: X is a path, {os.fspath(X)!r}; give what is in it, as with "
             "RowBlocks.from_parquet(path, target='y') or RowBlocks.from_npy(path, y_path)."
         )
     if isinstance(X, np.ndarray) or not (isinstance(X, RowBlocks) or is_dask(X)):
@@ -159,11 +155,11 @@ def refuse_unread(X: Any, owner: str, fits: bool = True) -> None:
     blocks = "blocks" if isinstance(X, RowBlocks) else "RowBlocks.from_dask(X, y)"
     if not fits:
         raise InvalidInput(
-            f"{owner}: the rows must be in memory, and those of {rows} come in blocks. Choose on a "
+            f"{who()}: the rows must be in memory, and those of {rows} come in blocks. Choose on a "
             f"sample: X, y, weight = {blocks}.sample(2000, with_targets=True); then fit all."
         )
     raise InvalidInput(
-        f"{owner}: fit needs all rows at once, and those of {rows} come in blocks. Fit a sample: "
+        f"{who()}: fit needs all rows at once, and those of {rows} come in blocks. Fit a sample: "
         f"X, y, weight = {blocks}.sample(20000, with_targets=True); predict and transform take all "
         "blocks then. Estimators with solver='falkon', such as KernelRidge, fit all of them."
     )
@@ -175,7 +171,8 @@ def _needs_targets(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def guarded(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not args and "y" not in options:
-            refuse_unread(X, type(self).__name__)
+            with speaking_for(type(self).__name__):
+                refuse_unread(X)
         return fit(self, X, *args, **options)
 
     return guarded

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.estimator.facts import Study, default_centers
 from mercer.estimator.options import SOLVERS, SolverOptions
 from mercer.estimator.plan import Plan, chosen_early, duration, share
@@ -77,7 +77,7 @@ def choose(
         lambda: _decide(rest, ways, direct, solver, n_centers, centers, quick),
         n_rows=n,
         budget=facts.budget,
-        owner=study.owner,
+        owner=who(),
     )
 
 
@@ -98,17 +98,17 @@ def _decide(
     centers: Any,
     quick: bool,
 ) -> Plan:
-    facts, owner = study.facts, study.owner
+    facts = study.facts
     if solver not in SOLVERS:
         legal = ", ".join(map(repr, SOLVERS))
-        raise InvalidInput(f"{owner}: solver={solver!r}; legal: {legal}.")
+        raise InvalidInput(f"{who()}: solver={solver!r}; legal: {legal}.")
     white = has_white(study.kernel)  # centres do not see noise of the rows
     possible = ["falkon"] if facts.stream else [w for w in ways if w != "falkon" or not facts.given]
     names = [name for name in ways if name in possible and not (white and name == "falkon")]
     primal = solver == "cg" and direct == "primal" and "cg" not in ways
     chosen = direct if solver == "cholesky" or primal else solver
     if not names or (solver != "auto" and chosen not in names):
-        raise InvalidInput(_impossible(owner, solver, facts, white))
+        raise InvalidInput(_impossible(solver, facts, white))
     few = facts.n <= SMALL and direct in names
     if quick and (solver != "auto" or few):
         study = study.unmeasured()
@@ -144,29 +144,29 @@ def _centred(study: Study, cost: Callable[..., Cost], m: int, centers: Any) -> P
     return replace(plan, most_centers=few)
 
 
-def _impossible(owner: str, solver: str, facts: Facts, white: bool) -> str:
+def _impossible(solver: str, facts: Facts, white: bool) -> str:
     if white and (facts.stream or solver == "falkon"):
         return (
-            f"{owner}: the kernel holds White, noise of the rows, which centres do not see; leave "
+            f"{who()}: the kernel holds White, noise of the rows, which centres do not see; leave "
             "it out, and add its variance to the alpha of a ridge."
         )
     if facts.stream and solver in ("auto", "falkon"):
         return (
-            f"{owner}: alpha='loo' and one alpha an output need all rows in memory, and these come "
+            f"{who()}: alpha='loo' and one alpha an output need all rows in memory, and these come "
             "in blocks; give one alpha."
         )
     if facts.stream:
         return (
-            f"{owner}: solver={solver!r} needs all rows in memory, and these come in blocks; "
+            f"{who()}: solver={solver!r} needs all rows in memory, and these come in blocks; "
             "use solver='falkon', with one alpha."
         )
     if facts.given and solver == "falkon":
         return (
-            f"{owner}: solver={solver!r} needs points to choose centres from, and X is their Gram "
+            f"{who()}: solver={solver!r} needs points to choose centres from, and X is their Gram "
             "matrix; use solver='cholesky'."
         )
     return (
-        f"{owner}: solver={solver!r} is not for this; alpha='loo', one alpha an output, and risks "
+        f"{who()}: solver={solver!r} is not for this; alpha='loo', one alpha an output, and risks "
         "that are no sums of squares need solver='cholesky'."
     )
 

@@ -17,7 +17,7 @@ from sklearn.base import is_classifier
 
 from mercer.domains import Domain, RowBlocks, to_host
 from mercer.engines import KernelRate, Rates, device_of, kernel_rate, machine_rates
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator.base import check_targets
 from mercer.estimator.plan import Plan, needs
 from mercer.estimator.rows import is_stream
@@ -119,26 +119,24 @@ class Study:
         The data.
     outputs : int, default=1
         Columns of the target.
-    owner : str, default="Plan"
-        The estimator, for messages.
     random_state : int, default=0
         Which points are looked at.
     rates, sketch : optional
         What would else be measured.
     """
 
+    @speaks("Plan", unless_spoken=True)
     def __init__(
         self,
         kernel: Kernel,
         X: Any,
         outputs: int = 1,
-        owner: str = "Plan",
         *,
         random_state: int = 0,
         rates: Rates | None = None,
         sketch: Any = None,
     ):
-        self.kernel, self.X, self.owner, self.seed = kernel, X, owner, random_state
+        self.kernel, self.X, self.seed = kernel, X, random_state
         self.facts: Facts = facts_of(kernel, X, outputs)
         self._measures = True
         self._rates, self._sketch = rates, sketch
@@ -190,7 +188,7 @@ class Study:
             n_centers=n_centers,
             n_rows=self.facts.n,
             budget=self.facts.budget,
-            owner=self.owner,
+            owner=who(),
         )
         return replace(plan, why=needs(plan))
 
@@ -201,6 +199,7 @@ class Study:
         return replace(plans[method], why=why, alternatives=tuple(others))
 
 
+@speaks
 def study_of(
     model: Any,
     X: Any,
@@ -230,10 +229,10 @@ def study_of(
     random_state : int, optional
         Which points are looked at.
     """
-    owner, stream = type(model).__name__, is_stream(X)
+    stream = is_stream(X)
     if stream and not blocks:
         raise InvalidInput(
-            f"{owner}: rows in blocks are for KernelRidge, KernelRidgeClassifier, "
+            f"{who()}: rows in blocks are for KernelRidge, KernelRidgeClassifier, "
             "KernelLogisticRegression and KernelERM; give an array."
         )
     if stream and not isinstance(X, RowBlocks):
@@ -250,13 +249,13 @@ def study_of(
     if stream and y is None:
         y = first.y
     elif y is not None and targets and is_classifier(model):
-        y = check_labels(y, n, owner)
-        find_classes(y, owner)
+        y = check_labels(y, n)
+        find_classes(y)
     elif y is not None and targets:
-        y = check_targets(to_host(y), n, owner)
+        y = check_targets(to_host(y), n)
     whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     seed = int(random_state) if whole else 0
-    return Study(kernel, X, _outputs(model, y), owner, random_state=seed)
+    return Study(kernel, X, _outputs(model, y), random_state=seed)
 
 
 def _resolved(kernel: Kernel, X: Any) -> Kernel:

@@ -16,15 +16,15 @@ from mercer.domains import (
     odd_point,
 )
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels import Combination, Kernel
 from mercer.kernels.strings import letters_of, numbered
 
 
-def no_features(kernel: Kernel, owner: str) -> InvalidInput:
+def no_features(kernel: Kernel) -> InvalidInput:
     """Return the refusal of a kernel for stochastic gradients."""
     return InvalidInput(
-        f"{owner}: {kernel!r} has no finite explicit features to take gradients by; use "
+        f"{who()}: {kernel!r} has no finite explicit features to take gradients by; use "
         "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."
     )
 
@@ -40,17 +40,13 @@ ELSEWHERE = {
 }
 
 
-def explain_points(
-    error: Exception, owner: str, X: Any, domain: Domain, *, any_kernel: bool = True
-) -> str:
+def explain_points(error: Exception, X: Any, domain: Domain, *, any_kernel: bool = True) -> str:
     """Return what to say of points X that were refused.
 
     Parameters
     ----------
     error : Exception
         What scikit-learn said.
-    owner : str
-        The name of the estimator.
     X : Any
         The points as given.
     domain : Domain
@@ -61,73 +57,73 @@ def explain_points(
     text = _first_line(error)
     matrix = not domain.holds_points
     if X is None:
-        return f"{owner}: X is None; give one row a point."
+        return f"{who()}: X is None; give one row a point."
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
-        return f"{owner}: X is a frame that is not read yet; pass X.collect()."
+        return f"{who()}: X is a frame that is not read yet; pass X.collect()."
     if matrix and " features, but " in text:
         n = text.partition("is expecting ")[2].split()[0]
         return (
-            f"{owner}: {text} With a precomputed kernel, X must hold the kernel values of new "
+            f"{who()}: {text} With a precomputed kernel, X must hold the kernel values of new "
             f"points, a row each, with all {n} training points, a column each."
         )
     if sp.issparse(X) and isinstance(error, TypeError):
         return (
-            f"{owner}: X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
+            f"{who()}: X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
             "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'."
         )
     if (odd := odd_point(X)) is not None:
         cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
-        return f"{owner}: X holds a {type(odd).__name__} where numbers belong; {cure}."
+        return f"{who()}: X holds a {type(odd).__name__} where numbers belong; {cure}."
     if "inhomogeneous shape" in text:
         cure = KERNEL_FOR_ROWS if any_kernel else "give every row the same columns"
-        return f"{owner}: the rows of X have different lengths; {cure}."
+        return f"{who()}: the rows of X have different lengths; {cure}."
     if "convert string to float" in text:
         cure = "encode text, for example with mercer.TableEncoder"
         if not any_kernel:
-            return f"{owner}: {text}. X must hold numbers; {cure}."
+            return f"{who()}: {text}. X must hold numbers; {cure}."
         return (
-            f"{owner}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel on "
+            f"{who()}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel on "
             "strings, such as mercer.Spectrum(3), or any function of two objects: kernel=lambda s, "
             "t: ...."
         )
     if isinstance(error, TypeError):
         first = next(iter(X), None) if hasattr(X, "__iter__") else X
         cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
-        return f"{owner}: X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
+        return f"{who()}: X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
     if "Complex data" in text:
         what = "the matrix of kernel values" if matrix else "points"
         cure = "X.real" if matrix else "numpy.hstack([X.real, X.imag])"
-        return f"{owner}: Complex data not supported: {what} must be real; pass {cure}."
+        return f"{who()}: Complex data not supported: {what} must be real; pass {cure}."
     if "NaN" in text or "infinity" in text:
         cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
         if matrix:
             cure = "Leave out those points, a row and a column each."
         elif any_kernel and "NaN" in text:
             cure = cure[:-1] + ", or let the kernel take missing values: k.with_missing()."
-        return f"{owner}: {_where(X, 'X') or text}. {cure}"
-    return str(error) if owner in str(error) else f"{owner}: {error}"
+        return f"{who()}: {_where(X, 'X') or text}. {cure}"
+    return str(error) if who() in str(error) else f"{who()}: {error}"
 
 
-def explain_targets(error: Exception, owner: str, y: Any) -> str:
+def explain_targets(error: Exception, y: Any) -> str:
     """Return what to say of numeric targets y that were refused."""
     text = _first_line(error)
     if "convert string to float" in text:
         cure = "y must hold numbers for a regression; for class labels take a classifier."
-        return f"{owner}: {text}. {cure}"
+        return f"{who()}: {text}. {cure}"
     if "Complex data" in text:
-        return f"{owner}: Complex data not supported: y must be real; fit y.real and y.imag apart."
+        return f"{who()}: Complex data not supported: y must be real; fit y.real and y.imag apart."
     if "NaN" in text or "infinity" in text:
-        return f"{owner}: {_where(y, 'y') or text}. Leave out those rows, in X and in y."
-    return str(error) if owner in str(error) else f"{owner}: {error}"
+        return f"{who()}: {_where(y, 'y') or text}. Leave out those rows, in X and in y."
+    return str(error) if who() in str(error) else f"{who()}: {error}"
 
 
-def explain_parameter(error: Exception, owner: str, names: Any) -> str | None:
+def explain_parameter(error: Exception, names: Any) -> str | None:
     """Return where a parameter of scikit-learn's machines is found here, if it is one."""
     for name in names:
         bare = name.removeprefix("kernel__")
         if bare in ELSEWHERE and f"'{bare}'" in str(error):
             return (
-                f"{owner}: there is no parameter {name!r} here; it belongs to the kernel, and is "
+                f"{who()}: there is no parameter {name!r} here; it belongs to the kernel, and is "
                 f"written {ELSEWHERE[bare]}."
             )
     return None
@@ -169,7 +165,7 @@ def _number(value: float) -> str:
 # ---- Strings whose letters have no column among the features: where they are, and what to do ----
 
 
-def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str) -> None:
+def refuse_foreign_letters(kernel: Kernel, X: Any) -> None:
     """Refuse the first point that holds a letter outside the alphabet of a kernel on strings.
 
     Parameters
@@ -178,8 +174,6 @@ def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str) -> None:
         A kernel, or one made of kernels, with words resolved.
     X : canonical collection
         Its points.
-    owner : str
-        Who asks.
     """
     every = _foreign(kernel, X)
     if every is None:
@@ -191,7 +185,7 @@ def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str) -> None:
         least, most = (middle, most) if known else (least, middle)
     first = _foreign(kernel, kernel.domain.take(X, slice(least, most))) or every
     raise InvalidInput(
-        f"{owner}: X[{least}] has the letter {first.letter!r}, at place {first.place}, for "
+        f"{who()}: X[{least}] has the letter {first.letter!r}, at place {first.place}, for "
         f"which {first.kernel!r} has no feature: its alphabet is the one it was given, or else the "
         "letters of the first points. Begin anew with all letters that may come: "
         f"alphabet={every.alphabet!r}."
@@ -207,6 +201,7 @@ class Foreign(NamedTuple):
     alphabet: Any
 
 
+@speaks
 def _foreign(kernel: Any, X: Any) -> Foreign | None:
     """Return the first foreign letter of a part without features, None where there is none."""
     if kernel._n_features(X) is not None:
@@ -215,7 +210,7 @@ def _foreign(kernel: Any, X: Any) -> Foreign | None:
     if alphabet is None or not isinstance(X, StringCollection):
         parts = kernel._inside(X) if isinstance(kernel, Combination) else []
         return next((found for k, Z in parts if (found := _foreign(k, Z))), None)
-    outside = np.flatnonzero(numbered(type(kernel).__name__, alphabet, X) == len(alphabet))
+    outside = np.flatnonzero(numbered(alphabet, X) == len(alphabet))
     if not len(outside):
         return None
     row = int(np.searchsorted(X.offsets, outside[0], side="right")) - 1

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from mercer.checks import random_source
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.solvers import check_index, check_number
 
 #: The words for a choice.
@@ -41,8 +41,6 @@ class SolverOptions:
 
     Parameters
     ----------
-    owner : str
-        The estimator, for messages.
     solver : str
         The method.
     n_centers : int or None
@@ -61,7 +59,6 @@ class SolverOptions:
         Source of centres and pivots.
     """
 
-    owner: str
     solver: str = "auto"
     n_centers: int | None = None
     centers: Any = DEFAULT
@@ -84,29 +81,27 @@ class SolverOptions:
         **instead : object
             Options in place of those of the estimator.
         """
-        owner = type(model).__name__
-        names = [name for name in cls.__dataclass_fields__ if name != "owner"]
-        out = cls(owner, **({name: getattr(model, name) for name in names} | instead))
+        out = cls(**({name: getattr(model, name) for name in cls.__dataclass_fields__} | instead))
         if not isinstance(out.solver, str) or out.solver not in solvers:
             legal = ", ".join(map(repr, solvers))
-            raise InvalidInput(f"{owner}: solver={out.solver!r}; legal: {legal}.")
+            raise InvalidInput(f"{who()}: solver={out.solver!r}; legal: {legal}.")
         if out.n_centers is not None:
-            check_index(out.n_centers, "n_centers", owner, 1)
-        check_number(out.tol, "tol", owner, 0.0, 1.0)
+            check_index(out.n_centers, "n_centers", 1)
+        check_number(out.tol, "tol", 0.0, 1.0)
         if out.max_iter is not None:
-            check_index(out.max_iter, "max_iter", owner, 1)
+            check_index(out.max_iter, "max_iter", 1)
         if out.max_time is not None:
-            check_number(out.max_time, "max_time", owner, 0.0)
+            check_number(out.max_time, "max_time", 0.0)
         if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
-            raise InvalidInput(f"{owner}: checkpoint={out.checkpoint!r}; give a path or None.")
+            raise InvalidInput(f"{who()}: checkpoint={out.checkpoint!r}; give a path or None.")
         if out.random_state is not None:
-            random_source(out.random_state, owner)
+            random_source(out.random_state)
         out._refuse_unseen()
         if isinstance(out.centers, str):
             if out.centers not in LANDMARKS:
                 legal = ", ".join(map(repr, LANDMARKS))
                 raise InvalidInput(
-                    f"{owner}: centers={out.centers!r}; give one of {legal}, or points."
+                    f"{who()}: centers={out.centers!r}; give one of {legal}, or points."
                 )
             return out
         shape = getattr(out.centers, "shape", None)
@@ -117,7 +112,7 @@ class SolverOptions:
         """Refuse what is said of centres where there are none, or twice."""
         if self.n_centers is not None and not isinstance(self.centers, str):
             raise InvalidInput(
-                f"{self.owner}: n_centers={self.n_centers} beside the centers themselves, of which "
+                f"{who()}: n_centers={self.n_centers} beside the centers themselves, of which "
                 "all are taken; leave one of them out."
             )
         if self.solver in ("auto", "falkon"):
@@ -129,7 +124,7 @@ class SolverOptions:
         }
         for name in filter(given.get, given):
             raise InvalidInput(
-                f"{self.owner}: {name} is for fits with centres, and solver={self.solver!r} has "
+                f"{who()}: {name} is for fits with centres, and solver={self.solver!r} has "
                 "none; leave it out, or use solver='falkon'."
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import RowBlocks, to_host
+from mercer.domains import RowBlocks, is_torch, to_host
 from mercer.domains.blocks import Block, Weighing, column_names, is_dask, no_weight, partitions
 from mercer.engines import where_is
 from mercer.engines.passes import each_block
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator.base import check_targets
 from mercer.estimator.sample import (
     check_kept_classes,
@@ -45,7 +46,8 @@ class NumericTargets:
 
     def __call__(self, y: Any) -> np.ndarray:
         """Return the targets of a block."""
-        return check_targets(y, len(y), self.owner).reshape(len(y), -1)
+        with speaking_for(self.owner):
+            return check_targets(y, len(y)).reshape(len(y), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,8 @@ class SignedTargets:
 
     def __call__(self, y: Any) -> np.ndarray:
         """Return the signs of a block."""
-        labels = check_labels(y, len(y), self.owner)
+        with speaking_for(self.owner):
+            labels = check_labels(y, len(y))
         return np.ascontiguousarray(class_signs(labels, self.classes).T)
 
 
@@ -68,7 +71,8 @@ class _BlockLabels:
     owner: str
 
     def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray, str]:
-        y = check_labels(block.y, len(block), self.owner)
+        with speaking_for(self.owner):
+            y = check_labels(block.y, len(block))
         w = np.ones(len(y)) if block.weight is None else np.asarray(block.weight, dtype=float)
         classes, codes = np.unique(y, return_inverse=True)
         where = f"rows {block.place.first} to {block.place.first + len(y) - 1} of {block.source}"
@@ -84,7 +88,8 @@ class _ClassFactors:
     owner: str
 
     def __call__(self, y: Any) -> np.ndarray:
-        labels = check_labels(y, len(y), self.owner)
+        with speaking_for(self.owner):
+            labels = check_labels(y, len(y))
         return self.weights[np.searchsorted(self.classes, labels)]
 
 
@@ -93,7 +98,7 @@ def is_stream(X: Any) -> bool:
     return isinstance(X, RowBlocks) or is_dask(X)
 
 
-def as_stream(X: Any, y: Any, sample_weight: Any, owner: str) -> RowBlocks:
+def as_stream(X: Any, y: Any, sample_weight: Any) -> RowBlocks:
     """Return blocks that carry their targets, and the weights given."""
     if is_dask(X):
         X = RowBlocks.from_dask(X, y, sample_weight)
@@ -101,7 +106,7 @@ def as_stream(X: Any, y: Any, sample_weight: Any, owner: str) -> RowBlocks:
         X = X.with_values(y, sample_weight)
     if not X.has_target:
         raise InvalidInput(
-            f"{owner}: the blocks carry no target; name its column, as in "
+            f"{who()}: the blocks carry no target; name its column, as in "
             "RowBlocks.from_parquet(path, target='y'), or pass y."
         )
     return X
@@ -126,7 +131,7 @@ def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:
     return kernel.fit_params(rows.take(index, domain=kernel.domain), weight)
 
 
-def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np.ndarray]:
+def coded(rows: RowBlocks, class_weight: Any) -> tuple[RowBlocks, np.ndarray]:
     """Return the rows with ±1 for labels, and the classes; `class_weight` is in the weights.
 
     One pass, of which the classes of each block and their weights are kept.
@@ -137,28 +142,26 @@ def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np
         The rows, with labels.
     class_weight : dict, "balanced" or None
         Weights of the classes.
-    owner : str
-        The estimator, for messages.
     """
-    found = each_block(rows, _BlockLabels(owner))
+    found = each_block(rows, _BlockLabels(who()))
     for labels, _, where in found:
         if (labels.dtype.kind in "OSU") != (found[0][0].dtype.kind in "OSU"):
             raise InvalidInput(
-                f"{owner}: the labels are {found[0][0].dtype} in {found[0][2]} and {labels.dtype} "
+                f"{who()}: the labels are {found[0][0].dtype} in {found[0][2]} and {labels.dtype} "
                 f"in {where}; give them one type in all blocks."
             )
     labels, totals = (np.concatenate(parts) for parts in list(zip(*found, strict=True))[:2])
     if not (totals > 0).any():
-        raise no_weight(owner)
+        raise no_weight()
     if class_weight is not None:
         # A class of a block counts here as a row with the weight of all its rows.
-        balance = class_weights(class_weight, labels, totals, owner)
+        balance = class_weights(class_weight, labels, totals)
         known, first = np.unique(labels, return_index=True)
-        rows = rows.with_targets(Weighing(_ClassFactors(known, balance[first], owner)))
+        rows = rows.with_targets(Weighing(_ClassFactors(known, balance[first], who())))
         totals = totals * balance
-    check_kept_classes(labels, labels[totals > 0], owner)
-    classes = find_classes(labels[totals > 0], owner)
-    return rows.with_targets(SignedTargets(classes, owner)), classes
+    check_kept_classes(labels, labels[totals > 0])
+    classes = find_classes(labels[totals > 0])
+    return rows.with_targets(SignedTargets(classes, who())), classes
 
 
 # ---- Answers at points in dask arrays and data frames: dask arrays, computed when asked for ----
@@ -208,34 +211,34 @@ def lazily(model: Any, method: str, X: Any, *args: Any, **options: Any) -> Any:
     import dask.array as da
 
     check_is_fitted(model)
-    owner = f"{type(model).__name__}.{method}"
-    if X.ndim != 2:
-        raise InvalidInput(
-            f"{owner}: X has {X.ndim} dimension(s); give (points, columns), for one column "
-            "X.reshape(-1, 1) or X.to_frame()."
+    with speaking_for(f"{type(model).__name__}.{method}"):
+        if X.ndim != 2:
+            raise InvalidInput(
+                f"{who()}: X has {X.ndim} dimension(s); give (points, columns), for one column "
+                "X.reshape(-1, 1) or X.to_frame()."
+            )
+        frame = hasattr(X, "map_partitions")
+        X = _arranged(model, X) if frame else X
+        _check_columns(model, X)
+        like = _example(model, method, args, options)
+        if not isinstance(like, np.ndarray):
+            raise InvalidInput(
+                f"{who()}: with these options it returns a {type(like).__name__}, not one array; "
+                "call it on chunks, for example with X.map_blocks."
+            )
+        if not frame and X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        pieces = partitions(X) if frame else X.to_delayed()
+        sizes = [np.nan] * X.npartitions if frame else X.chunks[0]
+        held = dask.delayed(_Held(model, method, args, options), traverse=False)
+        answer = dask.delayed(_answer, pure=True)
+        return da.concatenate(
+            [
+                da.from_delayed(answer(held, piece), (size, *like.shape[1:]), dtype=like.dtype)
+                for piece, size in zip(np.ravel(pieces), sizes, strict=True)
+            ],
+            allow_unknown_chunksizes=True,
         )
-    frame = hasattr(X, "map_partitions")
-    X = _arranged(model, X, owner) if frame else X
-    _check_columns(model, X, owner)
-    like = _example(model, method, args, options)
-    if not isinstance(like, np.ndarray):
-        raise InvalidInput(
-            f"{owner}: with these options it returns a {type(like).__name__}, not one array; call "
-            "it on chunks, for example with X.map_blocks."
-        )
-    if not frame and X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    pieces = partitions(X) if frame else X.to_delayed()
-    sizes = [np.nan] * X.npartitions if frame else X.chunks[0]
-    held = dask.delayed(_Held(model, method, args, options), traverse=False)
-    answer = dask.delayed(_answer, pure=True)
-    return da.concatenate(
-        [
-            da.from_delayed(answer(held, piece), (size, *like.shape[1:]), dtype=like.dtype)
-            for piece, size in zip(np.ravel(pieces), sizes, strict=True)
-        ],
-        allow_unknown_chunksizes=True,
-    )
 
 
 class _Held:
@@ -257,7 +260,7 @@ def _answer(held: _Held, X: Any) -> Any:
         return held(X)
 
 
-def _arranged(model: Any, X: Any, owner: str) -> Any:
+def _arranged(model: Any, X: Any) -> Any:
     """Return a frame with the columns of the fit, found by name, in its order."""
     known, labels = (
         getattr(model, "feature_names_in_", None),
@@ -268,20 +271,20 @@ def _arranged(model: Any, X: Any, owner: str) -> Any:
     missing = [name for name in map(str, known) if name not in labels]
     if missing:
         raise InvalidInput(
-            f"{owner}: the frame has no column {missing[0]!r}, which the model was fitted with; "
+            f"{who()}: the frame has no column {missing[0]!r}, which the model was fitted with; "
             f"{column_names(list(labels), missing[0])}."
         )
     wanted = [labels[str(name)] for name in known]
     return X if wanted == list(X.columns) else X[wanted]
 
 
-def _check_columns(model: Any, X: Any, owner: str) -> None:
+def _check_columns(model: Any, X: Any) -> None:
     """Refuse another number of columns before anything is computed."""
     wanted = getattr(model, "n_features_in_", None)
     width = len(X.columns) if hasattr(X, "columns") else X.shape[1]
     if wanted is not None and width == width and width != wanted:
         raise InvalidInput(
-            f"{owner}: X has {width} columns, but {type(model).__name__} was fitted with {wanted}; "
+            f"{who()}: X has {width} columns, but {type(model).__name__} was fitted with {wanted}; "
             "give the same columns in the same order."
         )
 
@@ -309,7 +312,8 @@ def follows_data(method: Callable) -> Callable:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         guard = named_when_full(type(self).__name__, "Fit fewer rows")
-        with guard, where_is(args[0] if args else kwargs.get("X")):
+        X = args[0] if args else kwargs.get("X")
+        with guard, where_is(X) if is_torch(X) else nullcontext():
             named = {name: to_host(value, name) for name, value in kwargs.items()}
             return method(self, *map(to_host, args), **named)
 

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer.domains import is_torch, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
 from mercer.kernels import Kernel
 
@@ -96,16 +96,16 @@ def kept_targets(y: Any, X: Any) -> bool:
 # ---- labels ----
 
 
-def check_labels(y: Any, n: int, owner: str) -> np.ndarray:
+def check_labels(y: Any, n: int) -> np.ndarray:
     """Return n class labels that can be sorted, none of them missing."""
     if y is None:
-        raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
+        raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
     y = to_host(y, "y")
     if _is_plain(y, n):
         return y
     if _has_missing(y):
         raise InvalidInput(
-            f"{owner}: y has missing labels (NaN or None); drop those rows, or give them a "
+            f"{who()}: y has missing labels (NaN or None); drop those rows, or give them a "
             "label of their own."
         )
     try:
@@ -114,63 +114,62 @@ def check_labels(y: Any, n: int, owner: str) -> np.ndarray:
             check_classification_targets(y)
         np.unique(y)
     except ValueError as error:
-        raise InvalidInput(f"{owner}: {error}") from error
+        raise InvalidInput(f"{who()}: {error}") from error
     except TypeError as error:
         raise InvalidInput(
-            f"{owner}: y mixes labels that cannot be sorted ({error}); convert all to text."
+            f"{who()}: y mixes labels that cannot be sorted ({error}); convert all to text."
         ) from error
     if len(y) != n:
         raise InvalidInput(
-            f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
+            f"{who()}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
         )
     return np.asarray(y)
 
 
-def find_classes(y: np.ndarray, owner: str) -> np.ndarray:
+def find_classes(y: np.ndarray) -> np.ndarray:
     """Return the sorted classes of checked labels, two or more."""
     classes = np.unique(y)
     if len(classes) < 2:
         raise InvalidInput(
-            f"{owner}: y has one class only ({classes[0]}); this classifier needs samples of at "
+            f"{who()}: y has one class only ({classes[0]}); this classifier needs samples of at "
             "least 2 classes."
         )
     return classes
 
 
-def check_kept_classes(y: np.ndarray, used: np.ndarray, owner: str) -> None:
+def check_kept_classes(y: np.ndarray, used: np.ndarray) -> None:
     """Say it where weights of 0 leave fewer than two classes."""
     lost = np.setdiff1d(y, used)
     if len(np.unique(used)) < 2 and len(lost):
         names = ", ".join(str(label) for label in lost[:3].tolist()) + (", …" * (len(lost) > 3))
         raise InvalidInput(
-            f"{owner}: all rows of class {names} have weight 0; this classifier needs samples of "
+            f"{who()}: all rows of class {names} have weight 0; this classifier needs samples of "
             "at least 2 classes with positive weights."
         )
 
 
-def known_classes(
-    classes: Any, y: np.ndarray, earlier: np.ndarray | None, owner: str
-) -> np.ndarray:
+def known_classes(classes: Any, y: np.ndarray, earlier: np.ndarray | None) -> np.ndarray:
     """Return all classes of a fit in parts: those given in its first call, and no others later."""
     known = earlier
     if classes is not None:
-        name = f"{owner}: classes"
-        given = find_classes(check_labels(classes, np.size(classes), name), name)
+        name = f"{who()}: classes"
+        with speaking_for(name):
+            given = find_classes(check_labels(classes, np.size(classes)))
         if earlier is not None and not np.array_equal(given, earlier):
             raise InvalidInput(
-                f"{owner}: classes={given.tolist()} are not those of the first call, "
+                f"{who()}: classes={given.tolist()} are not those of the first call, "
                 f"{earlier.tolist()}."
             )
         known = given
     if known is None:
         raise InvalidInput(
-            f"{owner}: classes must be passed on the first call, since later calls may bring "
+            f"{who()}: classes must be passed on the first call, since later calls may bring "
             "labels that the first has not; pass classes=numpy.unique(all labels)."
         )
     new = y[~np.isin(y, known)]
     if len(new):
         raise InvalidInput(
-            f"{owner}: y has the label {new[0]!r}, which is not one of the classes "
+            f"{who()}: y has the label {new[0]!r}, which is not one of the classes "
             f"{known.tolist()}."
         )
     return known
@@ -188,9 +187,7 @@ def choose_class(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return classes[best]
 
 
-def class_weights(
-    class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None, owner: str
-) -> np.ndarray:
+def class_weights(class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     """Return the weight of each row's class, for a dict or "balanced".
 
     Balanced is W/(classes·W_c) with sums W of sample weights, so that a weight of 2 is a row given
@@ -198,10 +195,10 @@ def class_weights(
     """
     classes, codes = np.unique(y, return_inverse=True)
     if isinstance(class_weight, Mapping):
-        return _given_weights(class_weight, classes.tolist(), owner)[codes]
+        return _given_weights(class_weight, classes.tolist())[codes]
     if not (isinstance(class_weight, str) and class_weight == "balanced"):
         raise InvalidInput(
-            f"{owner}: class_weight={class_weight!r}; give 'balanced', a dict from class to "
+            f"{who()}: class_weight={class_weight!r}; give 'balanced', a dict from class to "
             "weight, or None."
         )
     w = np.ones(len(y)) if sample_weight is None else sample_weight
@@ -212,7 +209,7 @@ def class_weights(
     return by_class[codes]
 
 
-def _given_weights(class_weight: Mapping, classes: list, owner: str) -> np.ndarray:
+def _given_weights(class_weight: Mapping, classes: list) -> np.ndarray:
     """Return the weights of the classes; one without an entry has weight 1.
 
     A key that is no class may be one that these rows lack. It is a slip where a class has no entry,
@@ -225,13 +222,13 @@ def _given_weights(class_weight: Mapping, classes: list, owner: str) -> np.ndarr
         slips = unknown
     if slips:
         raise InvalidInput(
-            f"{owner}: class_weight has an entry for {slips[0]!r}, which is not a class; the "
+            f"{who()}: class_weight has an entry for {slips[0]!r}, which is not a class; the "
             f"classes are {classes}. Give a dict from class to weight."
         )
     for label in classes:
         value = class_weight.get(label, 1.0)
         if not isinstance(value, int | float | np.number) or isinstance(value, bool):
-            raise InvalidInput(f"{owner}: class_weight[{label!r}]={value!r}; give a number ≥ 0.")
+            raise InvalidInput(f"{who()}: class_weight[{label!r}]={value!r}; give a number ≥ 0.")
     return np.array([float(class_weight.get(label, 1.0)) for label in classes])
 
 
@@ -257,6 +254,7 @@ def _is_missing(value: Any) -> bool:
 # ---- Data of risks and margins, checked once for all: labels or targets, weights ----
 
 
+@speaks
 def prepare_targets(
     model: KernelEstimator, X: Any, y: Any, sample_weight: Any, check: Any = None
 ) -> Sample:
@@ -264,20 +262,20 @@ def prepare_targets(
 
     Points are in float64 and in main memory, unless ``check(X, kernel)`` returns others.
     """
-    owner = type(model).__name__
     kernel = model._kernel()
     X = _points(model, X, kernel) if check is None else check(X, kernel)
     n = kernel.domain.size(X)
-    T = check_targets(y, n, owner)
+    T = check_targets(y, n)
     if T.ndim == 2 and T.shape[1] != 1:
         raise InvalidInput(
-            f"{owner}: y has {T.shape[1]} columns; give one target for each row, or fit one "
+            f"{who()}: y has {T.shape[1]} columns; give one target for each row, or fit one "
             "model a column with sklearn.multioutput.MultiOutputRegressor."
         )
-    weights = check_weights(sample_weight, n, owner)
+    weights = check_weights(sample_weight, n)
     return assemble(kernel, X, column_or_1d(T, warn=True), weights, weights)
 
 
+@speaks
 def prepare_labels(
     model: KernelEstimator,
     X: Any,
@@ -291,21 +289,21 @@ def prepare_labels(
     Of the classes there are only those that have a row of positive weight, two or more. Points are
     as of `prepare_targets`.
     """
-    owner = type(model).__name__
     kernel = model._kernel()
     X = _points(model, X, kernel) if check is None else check(X, kernel)
     n = kernel.domain.size(X)
-    y = check_labels(y, n, owner)
-    repeats = check_weights(sample_weight, n, owner)
+    y = check_labels(y, n)
+    repeats = check_weights(sample_weight, n)
     weights = repeats
     if class_weight is not None:
-        weights = class_weights(class_weight, y, repeats, owner)
+        weights = class_weights(class_weight, y, repeats)
         weights = weights if repeats is None else weights * repeats
-        weights = check_weights(weights, n, f"{owner}: class_weight")
+        with speaking_for(f"{who()}: class_weight"):
+            weights = check_weights(weights, n)
     some = weights is not None and not weights.all()
     if some:
-        check_kept_classes(y, y[weights > 0], owner)  # type: ignore[operator]
-    classes = find_classes(y[weights > 0] if some else y, owner)  # type: ignore[operator]
+        check_kept_classes(y, y[weights > 0])  # type: ignore[operator]
+    classes = find_classes(y[weights > 0] if some else y)  # type: ignore[operator]
     return assemble(kernel, X, np.searchsorted(classes, y), weights, repeats, classes)
 
 

@@ -14,7 +14,7 @@ import sklearn.base
 from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, is_dask, no_weight
 from mercer.engines.passes import client_for, each_block
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator.base import check_targets, check_weights
 from mercer.estimator.blocks import NAMELESS, answers, arranged
 from mercer.estimator.rows import as_stream, is_stream
@@ -40,6 +40,7 @@ def given_targets(y: Any, model: Any) -> Any:
     return to_host(y, "y")
 
 
+@speaks(".score")
 def score_blocks(model: Any, X: Any, y: Any, sample_weight: Any, classes: bool) -> float:
     """Return the accuracy or R² of a model at rows in blocks, as that of all rows at once.
 
@@ -56,8 +57,7 @@ def score_blocks(model: Any, X: Any, y: Any, sample_weight: Any, classes: bool) 
     classes : bool
         Whether the targets are classes.
     """
-    owner = f"{type(model).__name__}.score"
-    judge: Judge = Hits(owner) if classes else _Squares(owner)
+    judge: Judge = Hits(who()) if classes else _Squares(who())
     return judged_blocks(model, X, y, sample_weight, judge)
 
 
@@ -73,12 +73,13 @@ def judged_blocks(model: Any, X: Any, y: Any, sample_weight: Any, judge: Judge) 
     judge : Judge
         Looks at each block.
     """
-    rows, _ = arranged(model, as_stream(X, y, sample_weight, judge.owner), "score")
+    rows, _ = arranged(model, as_stream(X, y, sample_weight), "score")
     if client_for(rows) is None:
         return judge.score([judge(block, values) for block, values in answers(model, rows)])
     return judge.score(each_block(rows, _Asked(model, judge)))
 
 
+@speaks(".score")
 def sum_blocks(model: Any, X: Any, sample_weight: Any) -> float:
     """Return a score that is a sum over rows, of rows in blocks.
 
@@ -91,14 +92,13 @@ def sum_blocks(model: Any, X: Any, sample_weight: Any) -> float:
     sample_weight : float, array, or what dask has beside X, optional
         In place of those of the blocks.
     """
-    owner = f"{type(model).__name__}.score"
     if is_dask(X):
         X = RowBlocks.from_dask(X, None, sample_weight)
     elif sample_weight is not None:
-        X = X.with_values(None, check_weights(sample_weight, X.n_rows, owner))
+        X = X.with_values(None, check_weights(sample_weight, X.n_rows))
     found = each_block(arranged(model, X, "score")[0], _Summed(model))
     total, weight = np.sum(found, axis=0)
-    _require_weight(weight, owner)
+    _require_weight(weight)
     return float(total)
 
 
@@ -171,12 +171,14 @@ class Together(Judge):
 
     def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
         """Return what is to be known of a block."""
-        return check_targets(block.y, len(block), self.owner), predicted, _weights(block)
+        with speaking_for(self.owner):
+            return check_targets(block.y, len(block)), predicted, _weights(block)
 
     def score(self, found: Sequence[tuple[Any, ...]]) -> float:
         """Return the score of all blocks."""
         y, predicted, w = (np.concatenate(part) for part in zip(*found, strict=True))
-        _require_weight(w.sum(), self.owner)
+        with speaking_for(self.owner):
+            _require_weight(w.sum())
         return self.measure(y, predicted, w)
 
 
@@ -191,7 +193,8 @@ class Hits(Judge):
 
     def right(self, block: Block, predicted: Any) -> np.ndarray:
         """Return which rows are predicted."""
-        y = check_labels(block.y, len(block), self.owner)
+        with speaking_for(self.owner):
+            y = check_labels(block.y, len(block))
         if (y.dtype.kind in "OSU") != (predicted.dtype.kind in "OSU"):
             raise InvalidInput(
                 f"{self.owner}: the labels of {block.source} are {y.dtype}, those of the model "
@@ -202,7 +205,8 @@ class Hits(Judge):
     def score(self, found: Sequence[tuple[Any, ...]]) -> float:
         """Return the share of the weight."""
         hits, total = np.sum(found, axis=0)
-        _require_weight(total, self.owner)
+        with speaking_for(self.owner):
+            _require_weight(total)
         return float(hits / total)
 
 
@@ -211,7 +215,8 @@ class _Squares(Judge):
     """Squared errors of a block, the mean of its targets, and the squares around that mean."""
 
     def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
-        y = check_targets(block.y, len(block), self.owner).reshape(len(block), -1)
+        with speaking_for(self.owner):
+            y = check_targets(block.y, len(block)).reshape(len(block), -1)
         if y.size != np.size(predicted):
             raise InvalidInput(
                 f"{self.owner}: the targets of {block.source} have {y.shape[1]} column(s), those "
@@ -231,7 +236,8 @@ class _Squares(Judge):
         (Chan, Golub, LeVeque, 1983).
         """
         errors, totals, means, squares = (np.array(part) for part in zip(*found, strict=True))
-        _require_weight(totals.sum(), self.owner)
+        with speaking_for(self.owner):
+            _require_weight(totals.sum())
         apart = means - means[0]
         centre = totals @ apart / totals.sum()
         spread = squares.sum(0) + totals @ (apart - centre) ** 2
@@ -245,9 +251,9 @@ def _weights(block: Block) -> np.ndarray:
     return np.ones(len(block)) if block.weight is None else np.asarray(block.weight, dtype=float)
 
 
-def _require_weight(total: float, owner: str) -> None:
+def _require_weight(total: float) -> None:
     if not total > 0:
-        raise no_weight(owner)
+        raise no_weight()
 
 
 # ---- The scores of classifiers and regressors, as methods that take tensors and blocks too ----

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import largest
-from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, who
 from mercer.kernels import Kernel, Pairwise, Precomputed
 from mercer.operators import gram_of
 from mercer.solvers import factor
@@ -37,7 +37,7 @@ JUDGED = 2000  # rows up to which a matrix that only the user vouches for is tes
 INDEFINITE = 1e-7  # an eigenvalue below minus this part of the trace is not even that of float32
 
 
-def check_definite(kernel: Kernel, K: np.ndarray, owner: str) -> None:
+def check_definite(kernel: Kernel, K: np.ndarray) -> None:
     """Refuse a matrix that is indefinite beyond rounding: one factorisation tells.
 
     Parameters
@@ -46,18 +46,16 @@ def check_definite(kernel: Kernel, K: np.ndarray, owner: str) -> None:
         Whose matrix it is said to be.
     K : ndarray of shape (n, n)
         The matrix, in float64; not changed.
-    owner : str
-        Who asks; the message begins with it.
     """
     slack = INDEFINITE * float(np.trace(K))
     if not np.isfinite(slack):
         return  # the diagonal says it better
     try:
-        factor(K, slack if slack > 0 else 1e-300, owner=repr(kernel))
+        factor(K, slack if slack > 0 else 1e-300, owner=kernel)
     except NotPositiveDefinite as error:
         low = float(error.smallest_eigenvalue or 0.0) - slack
         raise NotPositiveDefinite(
-            f"{owner}: the Gram matrix of {kernel!r} has smallest eigenvalue {low:.6g}, so it is "
+            f"{who()}: the Gram matrix of {kernel!r} has smallest eigenvalue {low:.6g}, so it is "
             "not positive semidefinite and not that of a kernel. mercer.check_kernel shows a "
             "counter-example; a repaired matrix can be passed as kernel='precomputed'.",
             low,
@@ -74,7 +72,7 @@ ROUNDING = 1e-13  # part of k(x, x) that the sum of the squares of features may 
 
 
 def check_lengths(
-    kernel: Kernel, X: Any, owner: str, *, underflow: bool = False, rows: str = "row"
+    kernel: Kernel, X: Any, *, underflow: bool = False, rows: str = "row"
 ) -> np.ndarray:
     """Return k(x, x) of canonical points, if this can be a kernel there.
 
@@ -84,33 +82,31 @@ def check_lengths(
         The kernel, without words.
     X : canonical collection
         The points.
-    owner : str
-        Who asks; messages begin with it.
     underflow : bool, default=False
         Whether to refuse points so near 0 that k(x, x) has no digits left.
     rows : str, default="row"
         What a point is called.
     """
     diagonal = np.array(kernel.diag(X), dtype=float)
-    refuse_negative(kernel, diagonal, owner, rows)
+    refuse_negative(kernel, diagonal, rows)
     if kernel.domain.holds_points:
         n = len(diagonal)
         some = np.unique(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
         gram_of(kernel, kernel.domain.take(X, some)).bound.verify()
     if underflow and 0 < _size(X) < NO_SQUARE and diagonal.max(initial=0.0) < TINY:
         raise InvalidInput(
-            f"{owner}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel!r} "
+            f"{who()}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel!r} "
             "underflows on such small numbers. Multiply them, so that the largest is near 1."
         )
     return diagonal
 
 
-def refuse_negative(kernel: Kernel, diagonal: np.ndarray, owner: str, rows: str = "row") -> None:
+def refuse_negative(kernel: Kernel, diagonal: np.ndarray, rows: str = "row") -> None:
     """Refuse a k(x, x) < 0."""
     if (diagonal < 0).any():
         i = int(np.argmax(diagonal < 0))
         raise NotAKernel(
-            f"{owner}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
+            f"{who()}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
             f"{kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
         )
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, Vectors, is_torch, to_host
 from mercer.engines.passes import values_on_device
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator.blocks import note_columns
 from mercer.estimator.options import SolverOptions, asks_centers
 from mercer.estimator.rows import as_stream
@@ -57,10 +57,11 @@ def row_precision(model: Any, fit: bool) -> Any:
     return [np.float64, np.float32] if single else np.float64
 
 
+@speaks
 def stream_of(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, RowBlocks]:
     """Return the kernel, and rows in blocks with their targets; note their columns."""
     model._check_flags()
-    rows = as_stream(X, y, sample_weight, type(model).__name__)
+    rows = as_stream(X, y, sample_weight)
     note_columns(model, rows)
     return model._kernel(), rows
 

@@ -12,7 +12,7 @@ from mercer.checks import check_count, random_source
 from mercer.domains import RowBlocks
 from mercer.domains.blocks import is_dask
 from mercer.engines.passes import each_block
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import TakesKernel, check_weights, is_single, note_columns
 from mercer.features.points import different_rows
 from mercer.kernels import SHORT_NAMES, Kernel
@@ -98,13 +98,14 @@ class ApproximateFeatures(
             return False
         return True
 
+    @speaks
     def _begin(
         self, X: Any, sample_weight: Any
     ) -> tuple[Kernel, Any, np.ndarray | None, np.random.RandomState]:
         """Return the resolved kernel, checked points, weights, and a source of randomness."""
-        owner, kernel = type(self).__name__, self._kernel()
-        count = check_count(self.n_components, owner)
-        rng = random_source(self.random_state, owner)
+        kernel = self._kernel()
+        count = check_count(self.n_components)
+        rng = random_source(self.random_state)
         if is_dask(X):
             X, sample_weight = RowBlocks.from_dask(X, None, sample_weight), None
         rows = X if isinstance(X, RowBlocks) else None
@@ -121,7 +122,7 @@ class ApproximateFeatures(
         if rows is not None:
             note_columns(self, rows)
         domain = kernel.domain
-        weights = check_weights(sample_weight, domain.size(X), owner)
+        weights = check_weights(sample_weight, domain.size(X))
         domain.check_training(X)
         return kernel.fit_params(X, weights), X, weights, rng
 

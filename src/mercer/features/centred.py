@@ -66,7 +66,6 @@ def centred_rows(
         options.centers,
         options.seed,
         sample_weight=weights,
-        owner=options.owner,
         name="centers",
     )
     if is_torch(X):  # targets and weights go there with each chunk of rows
@@ -76,7 +75,7 @@ def centred_rows(
     wide = in_double(Z)
     gram = gram_of(kernel, wide).matrix_there()
     if isinstance(gram, np.ndarray) and _looked_at(gram):
-        kept = np.sort(spanning_factor(gram.T, kernel, options.owner)[1])
+        kept = np.sort(spanning_factor(gram.T, kernel)[1])
         if len(kept) < len(gram):
             Z, wide = (kernel.domain.take(points, kept) for points in (Z, wide))
             gram = gram[np.ix_(kept, kept)]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import TakesKernel
 from mercer.kernels import (
     Categorical,
@@ -216,8 +216,9 @@ class SparseCounts(  # type: ignore[call-arg]
             self.kernel_ = kernel
         return counts
 
+    @speaks
     def _counts(self, kernel: Kernel, X: Any, known: bool = False) -> list[Counts]:
-        return list(_counted(kernel, X, type(self).__name__, known))
+        return list(_counted(kernel, X, known))
 
     def _matrix(self, counts: list[Counts]) -> sp.csr_array:
         pairs = zip(counts, self.vocabulary_, strict=True)
@@ -253,7 +254,7 @@ class SparseCounts(  # type: ignore[call-arg]
         return tags
 
 
-def _counted(kernel: Any, X: Any, owner: str, known: bool) -> Iterator[Counts]:
+def _counted(kernel: Any, X: Any, known: bool) -> Iterator[Counts]:
     """Yield the counts of one kind of parts after another, always in the same order.
 
     k = k₁ + k₂ has the features of both side by side; a factor of the kernel is a factor √c of
@@ -263,7 +264,7 @@ def _counted(kernel: Any, X: Any, owner: str, known: bool) -> Iterator[Counts]:
 
     def inside() -> Iterator[Counts]:
         for inner, Z in kernel._inside(X):
-            yield from _counted(inner, Z, owner, known)
+            yield from _counted(inner, Z, known)
 
     if isinstance(kernel, Counted):
         yield from kernel._parts(X)
@@ -276,7 +277,7 @@ def _counted(kernel: Any, X: Any, owner: str, known: bool) -> Iterator[Counts]:
         (k1, X1), (k2, X2) = kernel._inside(X)
         constant: Any
         constant, inner, Z = (k1, k2, X2) if isinstance(k1, Constant) else (k2, k1, X1)
-        for counts in _counted(inner, Z, owner, known):
+        for counts in _counted(inner, Z, known):
             yield _scaled(counts, np.full(counts.n, np.sqrt(float(constant.value))))
     elif isinstance(kernel, SetKernel):
         yield from (averaged(counts, X) for counts in inside())
@@ -297,7 +298,7 @@ def _counted(kernel: Any, X: Any, owner: str, known: bool) -> Iterator[Counts]:
         yield Counts(phi.shape[0], phi.row[order], codes, phi.data[order].astype(float))
     else:
         raise InvalidInput(
-            f"{owner}: {kernel!r} neither counts nor has finite features; use mercer.Prototypes, "
+            f"{who()}: {kernel!r} neither counts nor has finite features; use mercer.Prototypes, "
             "or a model that takes the kernel itself."
         )
 

@@ -11,7 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 from mercer.checks import random_source
 from mercer.domains import RowBlocks, Vectors, is_torch, moderate, namespace, shifted, to_host
 from mercer.engines.passes import each_block
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import LANDMARKS
 from mercer.features.points import different_rows, given_points, race
 from mercer.kernels import Kernel, has_white
@@ -30,6 +30,7 @@ SCORED = 0.25
 EPS = float(np.finfo(np.float64).eps)
 
 
+@speaks("choose_landmarks", unless_spoken=True)
 def choose_landmarks(
     kernel: Kernel,
     X: Any,
@@ -37,7 +38,6 @@ def choose_landmarks(
     how: Any = "uniform",
     random_state: Any = None,
     sample_weight: np.ndarray | None = None,
-    owner: str = "choose_landmarks",
     name: str = "landmarks",
 ) -> tuple[Any, np.ndarray | None]:
     """Return at most m different points of X, or means of them, and their positions in X.
@@ -65,8 +65,6 @@ def choose_landmarks(
         Source of the choice.
     sample_weight : ndarray of shape (n,), optional
         Weights, in place of those that blocks carry; a row of weight 0 is no landmark.
-    owner : str, default="choose_landmarks"
-        Who asks, for messages.
     name : str, default="landmarks"
         The parameter that says how, for messages.
 
@@ -103,19 +101,19 @@ def choose_landmarks(
     """
     if has_white(kernel):
         raise InvalidInput(
-            f"{owner}: {kernel!r} holds White, noise of the rows of which k(x, z) with {name} z "
+            f"{who()}: {kernel!r} holds White, noise of the rows of which k(x, z) with {name} z "
             "knows nothing; leave it out, and add its variance to the alpha of a ridge behind."
         )
     if not isinstance(how, str):
-        return _distinct(kernel, given_points(kernel, X, how, name, owner))
+        return _distinct(kernel, given_points(kernel, X, how, name))
     if how not in LANDMARKS:
         words = ", ".join(map(repr, LANDMARKS))
-        raise InvalidInput(f"{owner}: {name}={how!r}; give {words}, or the points themselves.")
+        raise InvalidInput(f"{who()}: {name}={how!r}; give {words}, or the points themselves.")
     if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
-        raise InvalidInput(f"{owner}: {m!r} landmarks; give a whole number ≥ 1.")
-    rng, m = random_source(random_state, owner), int(m)
+        raise InvalidInput(f"{who()}: {m!r} landmarks; give a whole number ≥ 1.")
+    rng, m = random_source(random_state), int(m)
     if isinstance(X, RowBlocks) or is_torch(X):
-        return _of_many(kernel, X, m, how, rng, sample_weight, owner)
+        return _of_many(kernel, X, m, how, rng, sample_weight)
     index, total = different_rows(kernel, X, sample_weight)
     if m >= len(index):
         return kernel.domain.keep_at(X, index), index
@@ -241,14 +239,14 @@ def _ridge(values: np.ndarray, size: float) -> float:
 
 # ------------------------------------------------------------------- points of another kind
 def _of_many(
-    kernel: Kernel, X: Any, m: int, how: str, rng: Any, weights: np.ndarray | None, owner: str
+    kernel: Kernel, X: Any, m: int, how: str, rng: Any, weights: np.ndarray | None
 ) -> tuple[Any, np.ndarray | None]:
     """Return landmarks of rows in blocks or on a device: positions first, then these rows."""
     if isinstance(X, RowBlocks) and weights is not None:
         X = X.with_values(None, weights)
     n = X.n_rows if isinstance(X, RowBlocks) else len(X)
     if n == 0:
-        raise InvalidInput(f"{owner}: there are no rows to choose landmarks from.")
+        raise InvalidInput(f"{who()}: there are no rows to choose landmarks from.")
     count = min(n, m if how == "uniform" else ROWS_EACH * m)
     if isinstance(X, RowBlocks) and X.has_weight:
         index, weights = X.draw(count, rng, each_block)
@@ -258,7 +256,7 @@ def _of_many(
         index, weights = _sample(np.asarray(weights, dtype=np.float64), count, rng)
     rows = X.take(index, domain=kernel.domain) if isinstance(X, RowBlocks) else X[_like(index, X)]
     points = kernel.domain.check(to_host(rows))
-    points, chosen = choose_landmarks(kernel, points, m, how, rng, weights, owner)
+    points, chosen = choose_landmarks(kernel, points, m, how, rng, weights)
     return _like(points, X), None if chosen is None else index[chosen]
 
 

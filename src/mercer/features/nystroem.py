@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf, dpstrf
 
 from mercer import state
 from mercer.domains import RowBlocks
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
 from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
@@ -26,19 +26,15 @@ EPS = float(np.finfo(np.float64).eps)
 CLEAR = 1e-11
 
 
-def spanning_factor(K: np.ndarray, kernel: Kernel, owner: str) -> tuple[np.ndarray, np.ndarray]:
+def spanning_factor(K: np.ndarray, kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
     """Return L and positions p with LLᵀ = K[p][:, p], as far as K has rank.
 
     Points stay in their order where each adds to those before; else LAPACK chooses pivots.
 
-    Parameters
-    ----------
     K : ndarray of shape (m, m)
         k(Z, Z) in float64.
     kernel : Kernel
         The kernel, for messages.
-    owner : str
-        Who asks, for messages.
     """
     d, m = np.diagonal(K), len(K)
     top = float(d.max())
@@ -53,7 +49,7 @@ def spanning_factor(K: np.ndarray, kernel: Kernel, owner: str) -> tuple[np.ndarr
     left = d[dropped] - np.einsum("ij,ij->i", below, below)
     if len(left) and left.min() < -100 * np.sqrt(EPS) * top:
         raise NotPositiveDefinite(
-            f"{owner}: {kernel!r} is not positive semidefinite on the landmarks: after {rank} "
+            f"{who()}: {kernel!r} is not positive semidefinite on the landmarks: after {rank} "
             f"pivots {left.min():.3g} is left of k(z, z). Test it with mercer.check_kernel."
         )
     return np.asfortranarray(np.tril(L[:rank, :rank])), kept.astype(np.intp)
@@ -206,17 +202,18 @@ class Nystroem(ApproximateFeatures):
         self._choose(kernel, X, weights, rng)
         self.trace_error_ = _share(*self._residual(X), weights)
 
+    @speaks
     def _choose(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
         """Set everything but the error."""
-        owner, domain, m = type(self).__name__, kernel.domain, int(self.n_components)
+        domain, m = kernel.domain, int(self.n_components)
         how = self._by_name(self.landmarks, kernel, "landmarks")
-        points, index = choose_landmarks(kernel, X, m, how, rng, weights, owner)
+        points, index = choose_landmarks(kernel, X, m, how, rng, weights)
         size = domain.size(points)
         require_memory(
-            2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
+            2 * 8 * size**2, f"{who()}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
         )
         corner = np.array(gram_of(kernel, domain.own(X, points)).to_dense(), dtype=np.float64)
-        L, kept = spanning_factor(corner, kernel, owner)
+        L, kept = spanning_factor(corner, kernel)
         self.kernel_ = kernel
         self.components_ = domain.keep(domain.take(points, kept))
         self.component_indices_ = None if index is None else index[kept]

@@ -15,14 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import RowBlocks, Table, Vectors, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel
 from mercer.rkhs import first_equal
 
 # ---- Points that a parameter holds: landmarks, centres and prototypes of the user's own ----
 
 
-def given_points(kernel: Kernel, X: Any, points: Any, name: str, owner: str) -> Any:
+def given_points(kernel: Kernel, X: Any, points: Any, name: str) -> Any:
     """Return points of the user as a canonical collection that goes with the rows, in main memory.
 
     Parameters
@@ -35,8 +35,6 @@ def given_points(kernel: Kernel, X: Any, points: Any, name: str, owner: str) -> 
         The points; of a precomputed kernel positions of training points.
     name : str
         The parameter that holds them, for messages.
-    owner : str
-        The estimator, for messages.
     """
     domain = kernel.domain
     if not domain.holds_points:
@@ -44,7 +42,7 @@ def given_points(kernel: Kernel, X: Any, points: Any, name: str, owner: str) -> 
         whole = index.ndim == 1 and index.dtype.kind in "iu" and len(index) > 0
         if not whole or index.min() < 0 or index.max() >= n:
             raise InvalidInput(
-                f"{owner}: with a precomputed kernel {name} are positions of training points, "
+                f"{who()}: with a precomputed kernel {name} are positions of training points, "
                 f"one or more whole numbers from 0 to {n - 1}."
             )
         return index.astype(np.int64)
@@ -62,7 +60,7 @@ def given_points(kernel: Kernel, X: Any, points: Any, name: str, owner: str) -> 
         elif not isinstance(X, RowBlocks):
             domain.match(X, points)
     except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {str(error).removeprefix('Vectors: ')}") from error
+        raise InvalidInput(f"{who()}: {str(error).removeprefix('Vectors: ')}") from error
     return points
 
 

@@ -13,7 +13,7 @@ from mercer import state
 from mercer.checks import random_source
 from mercer.domains import moderate, shifted
 from mercer.engines import pick
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import TakesKernel, check_weights
 from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
@@ -23,6 +23,7 @@ from mercer.rkhs import apart
 WORDS = ("all", "random", "kmeans")
 
 
+@speaks
 def choose_prototypes(
     model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None
 ) -> tuple[Any, np.ndarray | None]:
@@ -34,7 +35,7 @@ def choose_prototypes(
     word = model.prototypes
     if not isinstance(word, str):
         points = model._by_name(word, kernel, "prototypes")
-        points = given_points(kernel, X, points, "prototypes", type(model).__name__)
+        points = given_points(kernel, X, points, "prototypes")
         return kernel.domain.keep(points), None
     if word not in WORDS:
         raise InvalidInput(
@@ -47,7 +48,7 @@ def choose_prototypes(
     if word == "random":
         count = _count(model, len(index))
         if count < len(index):
-            rng = random_source(model.random_state, type(model).__name__)
+            rng = random_source(model.random_state)
             index = index[np.sort(rng.choice(len(index), count, replace=False))]
     return kernel.domain.keep_at(X, index), index
 
@@ -70,20 +71,20 @@ def _count(model: Any, available: int) -> int:
             f"{owner}: n_prototypes={rule}, but there are {available} different points; all "
             "of them are prototypes.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=users_level(),
         )
     return min(int(rule), available)
 
 
+@speaks
 def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> Any:
     """Return the means of k-means clusters, the same in whatever order the rows come."""
-    owner = type(model).__name__
     vectors = sp.issparse(X) or (
         isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"
     )
     if not vectors or not kernel.domain.holds_points:
         raise InvalidInput(
-            f"{owner}: prototypes='kmeans' takes means of points, which {kernel!r} on "
+            f"{who()}: prototypes='kmeans' takes means of points, which {kernel!r} on "
             f"{kernel.domain.name} has none of; use prototypes='random', or give the points."
         )
     from sklearn.cluster import KMeans
@@ -92,7 +93,7 @@ def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> 
     points = kernel.domain.take(X, index)
     count = _count(model, len(total))
     if count < len(total):
-        seeds = random_source(model.random_state, owner)
+        seeds = random_source(model.random_state)
         (points,), shift = moderate([points])  # squares of distances must exist
         means = KMeans(count, random_state=seeds).fit(points, sample_weight=total)
         points = shifted(means.cluster_centers_, shift) if shift else means.cluster_centers_
@@ -204,6 +205,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
         self.n_prototypes = n_prototypes
         self.random_state = random_state
 
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Resolve the kernel on the data and choose the prototypes.
 
@@ -225,7 +227,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            weights = check_weights(sample_weight, n, type(self).__name__)
+            weights = check_weights(sample_weight, n)
             kernel.domain.check_training(X)
             kernel = kernel.fit_params(X, weights)
             self.prototypes_, self.prototype_indices_ = choose_prototypes(self, kernel, X, weights)

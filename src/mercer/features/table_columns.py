@@ -19,7 +19,7 @@ from mercer.domains import (
     to_host,
 )
 from mercer.domains.graphs import is_networkx
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, who
 from mercer.features.tables import refuse_absent
 from mercer.kernels import Kernel, OnColumns
 
@@ -61,9 +61,7 @@ class TableColumns:
         self.known_ = ((),) * len(columns_) if known_ is None else known_
 
     @classmethod
-    def of(
-        cls, Z: Any, columns: tuple[str, ...] | None, owner: str, kernel: Kernel | None = None
-    ) -> Self:
+    def of(cls, Z: Any, columns: tuple[str, ...] | None, kernel: Kernel | None = None) -> Self:
         """Return the columns of these names, or all of a canonical collection of rows.
 
         The kernel tells which of them are compared as categories.
@@ -75,7 +73,7 @@ class TableColumns:
             try:
                 Z = Z.select(columns)
             except InvalidInput as error:
-                raise InvalidInput(f"{owner}: {error}") from None
+                raise InvalidInput(f"{who()}: {error}") from None
         kinds = tuple(map(_kind, Z.columns))
         compared = set() if kernel is None else _categories(kernel)
         known = tuple(
@@ -119,40 +117,40 @@ class TableColumns:
         """Whether columns of these names are among them, or None is asked for."""
         return names is None or (self.named_ and set(names) <= set(self.columns_))
 
-    def transform(self, X: Any, owner: str) -> Any:
+    def transform(self, X: Any) -> Any:
         """Return these columns of a table, in the order of the fit; of an array, all of them."""
-        Z = read_rows(X, self.columns_ if self.named_ else None, owner)
+        Z = read_rows(X, self.columns_ if self.named_ else None)
         named = isinstance(Z, Table) and Z.named
         if named != self.named_:
             what, other = "with column names", "without"
             raise InvalidInput(
-                f"{owner}: it was fitted on a table {what if self.named_ else other} and X is one "
+                f"{who()}: it was fitted on a table {what if self.named_ else other} and X is one "
                 f"{what if named else other}; pass both as data frames, or both as arrays."
             )
         if named:
-            refuse_absent(self.columns_, Z.names, owner)
+            refuse_absent(self.columns_, Z.names)
             return Z.select(self.columns_)
         if Z.shape[1] != len(self.columns_):
             raise InvalidInput(
-                f"X has {Z.shape[1]} features, but {owner} is expecting {len(self.columns_)} "
+                f"X has {Z.shape[1]} features, but {who()} is expecting {len(self.columns_)} "
                 "features as input."
             )
         return Z
 
 
-def read_rows(X: Any, columns: tuple[str, ...] | None, owner: str) -> Any:
+def read_rows(X: Any, columns: tuple[str, ...] | None) -> Any:
     """Return a table or array as a kernel on columns takes it, with the names that it looks at."""
     if sp.issparse(X):
-        raise InvalidInput(f"{owner}: sparse input is not supported; pass X.toarray() or a frame.")
-    refuse_odd_arrays(X, "X", owner)
+        raise InvalidInput(f"{who()}: sparse input is not supported; pass X.toarray() or a frame.")
+    refuse_odd_arrays(X, "X")
     X = to_host(X)
     try:
         Z = Tables(columns).check(X)
     except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {error}") from None
+        raise InvalidInput(f"{who()}: {error}") from None
     for count, what in zip(Z.shape, ("rows", "columns"), strict=True):
         if not count:
-            raise InvalidInput(f"{owner}: the table has 0 {what}; at least one is needed.")
+            raise InvalidInput(f"{who()}: the table has 0 {what}; at least one is needed.")
     return Z
 
 

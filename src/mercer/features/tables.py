@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer import state
 from mercer.domains import Table, is_missing, library_of, to_host
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels import weighted_median
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----
@@ -30,21 +30,21 @@ class NamedColumn(NamedTuple):
         return [_key(v) for v in self.values.tolist()]
 
 
-def read_columns(X: Any, owner: str) -> tuple[list[NamedColumn], bool]:
+def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
     """Return the columns of a frame, `Table`, dict or 2-D array, and whether they have names."""
     X = to_host(X)
     if hasattr(X, "tocsr"):  # before Mapping: scipy's DOK matrices are dicts
-        raise InvalidInput(f"{owner}: sparse input is not supported; pass X.toarray() or a frame.")
+        raise InvalidInput(f"{who()}: sparse input is not supported; pass X.toarray() or a frame.")
     if isinstance(X, Table | Mapping) or is_frame(X):
         declared = _declared_categories(X)
         table = Table.from_frame(X)
         for count, what in ((len(table.names), "columns"), (len(table), "rows")):
             if not count:
-                raise InvalidInput(f"{owner}: the table has 0 {what}; at least one is needed.")
+                raise InvalidInput(f"{who()}: the table has 0 {what}; at least one is needed.")
         return [
             NamedColumn(name, declared[name], "category")
             if name in declared
-            else NamedColumn(name, values, _kind(values, name, owner))
+            else NamedColumn(name, values, _kind(values, name))
             for name, values in zip(table.names, table.columns, strict=True)
         ], True
     try:
@@ -54,31 +54,31 @@ def read_columns(X: Any, owner: str) -> tuple[list[NamedColumn], bool]:
             X = np.array(X, dtype=object)  # else NumPy turns the numbers among text into text
         A = check_array(X, dtype=None, ensure_all_finite=False)
     except ValueError as error:
-        raise InvalidInput(f"{owner}: {error}") from error
+        raise InvalidInput(f"{who()}: {error}") from error
     names = [f"x{j}" for j in range(A.shape[1])]
     if A.dtype.kind == "b":
         A = A.astype(np.float64)
-    return [NamedColumn(n, A[:, j], _kind(A[:, j], n, owner)) for j, n in enumerate(names)], False
+    return [NamedColumn(n, A[:, j], _kind(A[:, j], n)) for j, n in enumerate(names)], False
 
 
 def ordered_columns(
-    columns: list[NamedColumn], named: bool, known: tuple[str, ...], by_name: bool, owner: str
+    columns: list[NamedColumn], named: bool, known: tuple[str, ...], by_name: bool
 ) -> list[NamedColumn]:
     """Return the columns that a model knows, in its order: by name where both have names."""
     if named and by_name:
         found = {c.name: c for c in columns}
-        refuse_absent(known, found, owner)
+        refuse_absent(known, found)
         return [found[name] for name in known]
     if len(columns) != len(known):
         # the wording that scikit-learn's common checks look for
         raise InvalidInput(
-            f"X has {len(columns)} features, but {owner} is expecting {len(known)} features as "
+            f"X has {len(columns)} features, but {who()} is expecting {len(known)} features as "
             "input."
         )
     return columns
 
 
-def refuse_absent(known: Iterable[str], found: Iterable[str], owner: str) -> None:
+def refuse_absent(known: Iterable[str], found: Iterable[str]) -> None:
     """Refuse a table without some of the columns of the fit, naming those and what is near."""
     found = list(found)
     missing = [name for name in known if name not in found]
@@ -88,7 +88,7 @@ def refuse_absent(known: Iterable[str], found: Iterable[str], owner: str) -> Non
     same = [near[n.lower()] for n in missing if n.lower() in near]
     what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
     raise InvalidInput(
-        f"{owner}: {listed(f'missing {what}', missing)}; {was} there in fit. "
+        f"{who()}: {listed(f'missing {what}', missing)}; {was} there in fit. "
         + (f"{listed('Did you mean', same)}?" if same else f"{listed('The table has', found)}.")
     )
 
@@ -100,7 +100,7 @@ def listed(what: str, names: Iterable[str], most: int = 8) -> str:
     return f"{what} {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def numbers(column: NamedColumn, owner: str, name: str | None = None) -> np.ndarray:
+def numbers(column: NamedColumn, name: str | None = None) -> np.ndarray:
     """Return a column as float64, NaN where missing; text is refused, naming column and row."""
     name = column.name if name is None else name
     values = column.values
@@ -113,7 +113,7 @@ def numbers(column: NamedColumn, owner: str, name: str | None = None) -> np.ndar
                 x[i] = np.nan
             elif isinstance(value, str) or not hasattr(type(value), "__float__"):
                 raise InvalidInput(
-                    f"{owner}: column {name!r} holds {value!r} at row {i} where numbers belong; "
+                    f"{who()}: column {name!r} holds {value!r} at row {i} where numbers belong; "
                     "correct the cell, or leave it empty if the number is not known."
                 )
             else:
@@ -121,7 +121,7 @@ def numbers(column: NamedColumn, owner: str, name: str | None = None) -> np.ndar
     if np.isinf(x).any():
         i = int(np.flatnonzero(np.isinf(x))[0])
         raise InvalidInput(
-            f"{owner}: column {name!r} holds {x[i]} (infinity) at row {i}; "
+            f"{who()}: column {name!r} holds {x[i]} (infinity) at row {i}; "
             "give a finite number, or leave the cell empty."
         )
     return x
@@ -153,16 +153,16 @@ def _cells(row: Any) -> Any:
     return row if isinstance(row, list | tuple) else ()
 
 
-def _kind(values: np.ndarray, name: str, owner: str) -> str:
+def _kind(values: np.ndarray, name: str) -> str:
     if values.dtype.kind in "fiu":
         return "number"
     if values.dtype.kind in "USbT":
         return "category"
     if values.dtype.kind == "c":
-        raise InvalidInput(f"{owner}: column {name!r}: Complex data not supported.")
+        raise InvalidInput(f"{who()}: column {name!r}: Complex data not supported.")
     if values.dtype.kind in "mM":
         raise InvalidInput(
-            f"{owner}: column {name!r} holds dates; turn it into a number first, "
+            f"{who()}: column {name!r} holds dates; turn it into a number first, "
             "for example days since a fixed date, or drop it."
         )
     kind = "number"
@@ -173,7 +173,7 @@ def _kind(values: np.ndarray, name: str, owner: str) -> str:
             kind = "category"
         elif not hasattr(type(value), "__float__"):
             raise TypeError(
-                f"{owner}: column {name!r} holds a {type(value).__name__} at row {i}; "
+                f"{who()}: column {name!r} holds a {type(value).__name__} at row {i}; "
                 "the argument must be a string or a number."
             )
     return kind
@@ -269,6 +269,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.categorical = categorical
         self.max_categories = max_categories
 
+    @speaks("TableEncoder")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
         """Learn the kind, scale and categories of each column.
 
@@ -292,7 +293,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InvalidInput(
                 f"TableEncoder: max_categories={self.max_categories!r}; give a whole number >= 1."
             )
-        columns, named = read_columns(X, owner="TableEncoder")
+        columns, named = read_columns(X)
         weight = _weights(sample_weight, len(columns[0].values))
         forced = self._forced([c.name for c in columns])
         kinds, moments, categories = [], [], []
@@ -304,7 +305,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             else:
                 kinds.append("number")
                 categories.append(())
-                moments.append(_moments(numbers(column, "TableEncoder"), weight))
+                moments.append(_moments(numbers(column), weight))
         self.columns_ = tuple(c.name for c in columns)
         self.named_ = named
         self.kinds_ = tuple(kinds)
@@ -313,6 +314,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(columns)
         return self
 
+    @speaks("TableEncoder")
     def transform(self, X: Any) -> np.ndarray:
         """Return the rows of a table as vectors.
 
@@ -330,8 +332,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             The vectors, float64.
         """
         check_is_fitted(self)
-        columns, named = read_columns(X, owner="TableEncoder")
-        columns = ordered_columns(columns, named, self.columns_, self.named_, "TableEncoder")
+        columns, named = read_columns(X)
+        columns = ordered_columns(columns, named, self.columns_, self.named_)
         out = np.zeros((len(columns[0].values), self._width))
         start = 0
         for j, column in enumerate(columns):
@@ -410,7 +412,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return forced
 
     def _standardised(self, column: NamedColumn, j: int) -> np.ndarray:
-        x = numbers(column, "TableEncoder", self.columns_[j])
+        x = numbers(column, self.columns_[j])
         x = np.where(np.isnan(x), self.fill_[j], x)
         if self.scale_[j] == 0.0:
             return np.zeros_like(x)

@@ -10,12 +10,13 @@ from sklearn.base import BaseEstimator
 
 from mercer import __version__
 from mercer.engines import refuse_target, replace_file
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, speaks, who
 from mercer.io import container
 from mercer.io.registry import is_fitted
 from mercer.io.tree import Decoder, Encoder
 
 
+@speaks("save")
 def save(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a fitted model to a file.
 
@@ -60,7 +61,7 @@ def save(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) ->
     >>> bool((again.predict([[0.5]]) == model.predict([[0.5]])).all())
     True
     """
-    path = _path(path, "save")
+    path = _path(path)
     if isinstance(model, BaseEstimator) and not is_fitted(model):
         raise InvalidInput(
             f"save: this {type(model).__name__} is not fitted, so there is nothing to keep; "
@@ -79,6 +80,7 @@ def save(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) ->
     replace_file(target, container.pieces(header, encoder.arrays), overwrite)
 
 
+@speaks("load")
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote.
 
@@ -117,7 +119,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     mercer.load(path)
     RBF(length_scale=2.0) + Linear()
     """
-    path = _path(path, "load")
+    path = _path(path)
     note = ""
     try:
         header, arrays = container.read(path)
@@ -148,13 +150,13 @@ def _versions() -> dict[str, str]:
     return {"mercer": __version__, "scikit-learn": sklearn_version}
 
 
-def _path(path: Any, owner: str) -> str:
+def _path(path: Any) -> str:
     try:
         text = os.fsdecode(path)
     except TypeError:
         raise InvalidInput(
-            f"{owner}: the path is a {type(path).__name__}; give text or a pathlib.Path."
+            f"{who()}: the path is a {type(path).__name__}; give text or a pathlib.Path."
         ) from None
     if not text or "\0" in text:
-        raise InvalidInput(f"{owner}: the path {text!r} is empty or has a NUL character.")
+        raise InvalidInput(f"{who()}: the path {text!r} is empty or has a NUL character.")
     return text

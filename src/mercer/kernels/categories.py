@@ -62,7 +62,7 @@ class Categorical(Kernel):
         super().__init__(similarity=similarity)
 
     def _check_params(self) -> None:
-        check_number("Categorical", "similarity", self.similarity, 0, open=False)
+        check_number("similarity", self.similarity, 0, open=False)
         if not self.similarity < 1:
             raise InvalidInput(
                 f"Categorical: similarity={self.similarity!r}; it must be < 1, as with 1 all "
@@ -205,7 +205,7 @@ class Ordinal(Kernel):
         super().__init__(order=order, length_scale=length_scale)
 
     def _check_params(self) -> None:
-        check_number("Ordinal", "length_scale", self.length_scale, 0)
+        check_number("length_scale", self.length_scale, 0)
         if self.order is None:
             return
         listed = hasattr(self.order, "__len__") and hasattr(self.order, "__getitem__")

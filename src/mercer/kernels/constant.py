@@ -42,7 +42,7 @@ class Constant(Kernel):
         super().__init__(value=value)
 
     def _check_params(self) -> None:
-        check_number("Constant", "value", self.value, 0.0, open=False)
+        check_number("value", self.value, 0.0, open=False)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return ConstantBound(self, X, Y)
@@ -113,7 +113,7 @@ class White(Kernel):
         super().__init__(noise=noise)
 
     def _check_params(self) -> None:
-        check_number("White", "noise", self.noise, 0.0, open=False)
+        check_number("noise", self.noise, 0.0, open=False)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return WhiteBound(self, X, Y)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains import beside, namespace
 from mercer.engines.device import fused_form
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import metric
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -127,7 +127,7 @@ class Linear(Dot):
 
     def _check_params(self) -> None:
         if self.covariance is not None:
-            check_covariance("Linear", self.covariance, definite=False)
+            check_covariance(self.covariance, definite=False)
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return s
@@ -192,8 +192,8 @@ class Polynomial(Dot):
         super().__init__(degree=degree, offset=offset)
 
     def _check_params(self) -> None:
-        check_number("Polynomial", "offset", self.offset, 0.0, open=False)
-        _check_degree("Polynomial", self.degree)
+        check_number("offset", self.offset, 0.0, open=False)
+        _check_degree(self.degree)
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return (s + self.offset) ** int(self.degree)
@@ -256,7 +256,7 @@ class Exponential(Dot):
         super().__init__(length_scale=length_scale)
 
     def _check_params(self) -> None:
-        check_scale("Exponential", "length_scale", self.length_scale)
+        check_scale("length_scale", self.length_scale)
         if np.size(self.length_scale) != 1:
             raise InvalidInput("Exponential: length_scale must be one number or a word.")
 
@@ -356,10 +356,10 @@ def _canonical(X: Any) -> Any:
     return X
 
 
-def _check_degree(owner: str, degree: Any) -> None:
+def _check_degree(degree: Any) -> None:
     whole = isinstance(degree, int | np.integer) and not isinstance(degree, bool)
     if not whole or degree < 1:
         raise InvalidInput(
-            f"{owner}: degree={degree!r}; it must be a whole number of 1 or more, since other "
+            f"{who()}: degree={degree!r}; it must be a whole number of 1 or more, since other "
             "powers of a kernel need not be kernels."
         )

@@ -119,7 +119,7 @@ class Radial(Kernel):
         return {n: in_log_parameter(self, n, s, xp) for n in names}
 
     def _check_params(self) -> None:
-        check_scale(type(self).__name__, "length_scale", self.length_scale)
+        check_scale("length_scale", self.length_scale)
 
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         if self.length_scale == "median":

@@ -21,7 +21,7 @@ from mercer.domains import (
     is_missing,
     to_host,
 )
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.kernels.algebra import INCOMPLETE, Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
@@ -118,10 +118,11 @@ class WithMissing(Combination):
     def __init__(self, kernel: Kernel, fill: Any = None, agreement: float | None = None):
         super().__init__(kernel=kernel, fill=fill, agreement=agreement)
 
+    @speaks("with_missing")
     def _check_params(self) -> None:
         super()._check_params()
         if self.agreement is not None:
-            check_number("with_missing", "agreement", self.agreement, 0, open=False)
+            check_number("agreement", self.agreement, 0, open=False)
             if self.agreement > 1:
                 raise InvalidInput(
                     f"with_missing: agreement={self.agreement!r}; it must be a number from 0 to 1."

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import InvalidInput, NotAKernel
+from mercer.errors import InvalidInput, NotAKernel, speaking_for, who
 
 LONG = 100  # entries of a matrix, letters of a text, above which they are not printed
 
@@ -25,7 +25,8 @@ class Parameterized:
     def __init__(self, **params: Any):
         for name, value in params.items():
             setattr(self, name, value)
-        self._check_params()
+        with speaking_for(type(self).__name__):
+            self._check_params()
 
     def _check_params(self) -> None:
         """Raise `InvalidInput` for illegal parameters."""
@@ -84,7 +85,8 @@ class Parameterized:
             changes[name] = copy.copy(part).set_params(**inner)
         trial = copy.copy(self)
         vars(trial).update(changes)
-        trial._check_params()
+        with speaking_for(type(self).__name__):
+            trial._check_params()
         vars(self).update(vars(trial))
         return self
 
@@ -146,7 +148,7 @@ def _short(value: Any) -> str:
 WORDS = ("median", "scale")
 
 
-def check_number(owner: str, name: str, value: Any, low: float, *, open: bool = True) -> None:
+def check_number(name: str, value: Any, low: float, *, open: bool = True) -> None:
     """Refuse what is not one finite number > low (or ≥ low when not open)."""
     bad = isinstance(value, bool | str) or np.ndim(value) != 0 or value is None
     if not bad:
@@ -158,33 +160,33 @@ def check_number(owner: str, name: str, value: Any, low: float, *, open: bool = 
             bad = not (np.isfinite(number) and (number > low if open else number >= low))
     if bad:
         raise InvalidInput(
-            f"{owner}: {name}={value!r}; it must be a finite number {'>' if open else '≥'} {low:g}."
+            f"{who()}: {name}={value!r}; it must be a finite number {'>' if open else '≥'} {low:g}."
         )
 
 
-def check_whole(owner: str, name: str, value: Any, low: int) -> None:
+def check_whole(name: str, value: Any, low: int) -> None:
     """Refuse what is not one whole number ≥ low."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < low:
-        raise InvalidInput(f"{owner}: {name}={value!r}; it must be a whole number ≥ {low}.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; it must be a whole number ≥ {low}.")
 
 
-def require_psd(kernel: Any, owner: str) -> None:
+def require_psd(kernel: Any) -> None:
     """Refuse a kernel that is not positive semidefinite where one is needed."""
     if not kernel.psd:
         raise NotAKernel(
-            f"{owner}: {kernel!r} is a similarity that is not positive semidefinite on all points, "
+            f"{who()}: {kernel!r} is a similarity that is not positive semidefinite on all points, "
             "so it is no inner product. Use kernel.repaired('clip') or kernel.repaired('shift'), "
             "which is, or another kernel."
         )
 
 
-def check_scale(owner: str, name: str, value: Any) -> None:
+def check_scale(name: str, value: Any) -> None:
     """Refuse what is neither a positive number, nor one for each column, nor a known word."""
     if isinstance(value, str):
         if value not in WORDS:
             raise InvalidInput(
-                f"{owner}: {name}={value!r}; legal words are 'median' and 'scale', "
+                f"{who()}: {name}={value!r}; legal words are 'median' and 'scale', "
                 "or give a positive number or one number for each column."
             )
         return
@@ -195,39 +197,39 @@ def check_scale(owner: str, name: str, value: Any) -> None:
         good = False
     if not good or isinstance(value, bool):
         raise InvalidInput(
-            f"{owner}: {name}={value!r}; it must be positive: one number, one for each column, "
+            f"{who()}: {name}={value!r}; it must be positive: one number, one for each column, "
             "or a word, 'median' or 'scale'."
         )
 
 
-def check_covariance(owner: str, value: Any, *, definite: bool) -> np.ndarray:
+def check_covariance(value: Any, *, definite: bool) -> np.ndarray:
     """Return a symmetric positive (semi)definite matrix or refuse it."""
     try:
         A = np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: covariance is not a matrix of numbers ({error}).") from error
+        raise InvalidInput(f"{who()}: covariance is not a matrix of numbers ({error}).") from error
     if A.ndim != 2 or A.shape[0] != A.shape[1] or not np.isfinite(A).all():
-        raise InvalidInput(f"{owner}: covariance has shape {A.shape}; give a square finite matrix.")
+        raise InvalidInput(f"{who()}: covariance has shape {A.shape}; give a square finite matrix.")
     scale = np.abs(A).max(initial=0.0)
     if np.abs(A - A.T).max(initial=0.0) > 1e-10 * scale:
-        raise NotAKernel(f"{owner}: covariance is not symmetric; use (A + A.T) / 2.")
+        raise NotAKernel(f"{who()}: covariance is not symmetric; use (A + A.T) / 2.")
     low = np.linalg.eigvalsh(A).min(initial=np.inf)
     if low < -1e-10 * scale or (definite and low <= 1e-14 * scale):
         need = "positive definite" if definite else "positive semidefinite"
         raise NotAKernel(
-            f"{owner}: covariance has smallest eigenvalue {low:.3g}; it must be {need} "
+            f"{who()}: covariance has smallest eigenvalue {low:.3g}; it must be {need} "
             "for this to be a kernel."
         )
     return A
 
 
-def check_diagonal(owner: Any, d: Any) -> Any:
+def check_diagonal(kernel: Any, d: Any) -> Any:
     """Return the values k(x, x), or refuse those that are not finite."""
     finite = np.isfinite(d) if isinstance(d, np.ndarray) else d.detach().isfinite().cpu().numpy()
     if not finite.all():
         i = int(np.argmin(finite))
         raise InvalidInput(
-            f"{owner!r}: k(x, x) is {float(d[i])} at row {i}, not a finite number: the kernel "
+            f"{kernel!r}: k(x, x) is {float(d[i])} at row {i}, not a finite number: the kernel "
             "overflows on these data. Scale the columns, for example with "
             "sklearn.preprocessing.StandardScaler."
         )
@@ -243,7 +245,7 @@ def warn_all_zero(kernel: Any, why: str, cure: str) -> None:
     )
 
 
-def check_callable(owner: str, function: Any) -> None:
+def check_callable(function: Any) -> None:
     """Refuse what cannot be called."""
     if not callable(function):
-        raise InvalidInput(f"{owner}: function={function!r} is not callable; give a function.")
+        raise InvalidInput(f"{who()}: function={function!r} is not callable; give a function.")

@@ -48,8 +48,8 @@ class Periodic(Kernel):
         super().__init__(length_scale=length_scale, period=period)
 
     def _check_params(self) -> None:
-        check_number("Periodic", "length_scale", self.length_scale, 0.0)
-        check_number("Periodic", "period", self.period, 0.0)
+        check_number("length_scale", self.length_scale, 0.0)
+        check_number("period", self.period, 0.0)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return PeriodicBound(self, X, Y)

@@ -214,7 +214,7 @@ class RBF(Radial):
                     "RBF: length_scale and covariance were both given; the covariance holds the "
                     "scales, so leave length_scale at 1.0."
                 )
-            check_covariance("RBF", self.covariance, definite=True)
+            check_covariance(self.covariance, definite=True)
 
     def _own(self) -> list:
         return [] if self.covariance is not None else super()._own()
@@ -287,7 +287,7 @@ class Matern(Radial):
     def _check_params(self) -> None:
         super()._check_params()
         if not (isinstance(self.nu, int | float | np.number) and self.nu == np.inf):
-            check_number("Matern", "nu", self.nu, 0.0)
+            check_number("nu", self.nu, 0.0)
 
     @property
     def _rough(self) -> bool:  # type: ignore[override]
@@ -340,7 +340,7 @@ class RationalQuadratic(Radial):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_number("RationalQuadratic", "alpha", self.alpha, 0.0)
+        check_number("alpha", self.alpha, 0.0)
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-self.alpha * xp.log1p(s / (2 * self.alpha)))

@@ -72,8 +72,8 @@ class GlobalAlignment(Logarithmic):
                     "'median'."
                 )
         else:
-            check_number("GlobalAlignment", "length_scale", self.length_scale, 0.0)
-        check_whole("GlobalAlignment", "triangular", self.triangular, 0)
+            check_number("length_scale", self.length_scale, 0.0)
+        check_whole("triangular", self.triangular, 0)
 
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=float)

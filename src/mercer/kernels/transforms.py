@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Domain, Objects, Table, Tables, is_torch
 from mercer.domains.tables import select
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
@@ -62,9 +62,10 @@ class Warped(Mapped):
     def __init__(self, kernel: Kernel, function: Callable):
         super().__init__(kernel=kernel, function=function)
 
+    @speaks("warp")
     def _check_params(self) -> None:
         super()._check_params()
-        check_callable("warp", self.function)
+        check_callable(self.function)
 
     @property
     def domain(self) -> Domain:  # type: ignore[override]
@@ -118,9 +119,10 @@ class ScaledBy(Combination):
     def __init__(self, kernel: Kernel, function: Callable):
         super().__init__(kernel=kernel, function=function)
 
+    @speaks("scale_by")
     def _check_params(self) -> None:
         super()._check_params()
-        check_callable("scale_by", self.function)
+        check_callable(self.function)
 
     def _values(self, X: Any) -> Any:
         n = self.domain.size(X)

@@ -240,7 +240,7 @@ class FromFunction(Pairwise):
         super().__init__(function=function)
 
     def _check_params(self) -> None:
-        check_callable("FromFunction", self.function)
+        check_callable(self.function)
 
     def _pair(self, x: Any, y: Any) -> float:
         return self.function(x, y)
@@ -316,7 +316,7 @@ class FromFeatures(Explicit):
         super().__init__(function=function)
 
     def _check_params(self) -> None:
-        check_callable("FromFeatures", self.function)
+        check_callable(self.function)
 
     def _features(self, X: Any) -> Any:
         try:

@@ -18,7 +18,7 @@ import numpy as np
 from mercer.domains import Vectors, is_torch, namespace
 from mercer.engines import TorchEngine, chosen_device, cuts, gram, run_tiles, to_device
 from mercer.engines.device import full_precision
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.memory import free_memory, free_on, named_when_full, require_memory, run_within_memory
 from mercer.operators.gram import gram_of
 from mercer.settings import get_config
@@ -506,7 +506,7 @@ class Place:
         return self.tensor(V.T).to(self.dtype).T
 
 
-def place_of(*collections: Any, owner: str) -> Place | None:
+def place_of(*collections: Any) -> Place | None:
     """Return where matrices of these collections are computed; None for NumPy's memory.
 
     That is the device of tensors, or with ``config(engine="torch")`` the device chosen there. In
@@ -519,7 +519,7 @@ def place_of(*collections: Any, owner: str) -> Place | None:
     devices = {str(X.device) for X in tensors}
     if len(devices) > 1:
         raise InvalidInput(
-            f"{owner}: the samples are on {' and '.join(sorted(devices))}; move them to one device "
+            f"{who()}: the samples are on {' and '.join(sorted(devices))}; move them to one device "
             "with .to(...)."
         )
     single = all(str(getattr(X, "dtype", "")).endswith(("float32", "float16")) for X in collections)

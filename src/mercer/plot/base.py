@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.solvers import check_index
 
 # Okabe and Ito's blue and vermilion, told apart also by people who do not see all colours.
@@ -78,9 +78,10 @@ class Display:
         return values
 
     @classmethod
+    @speaks
     def _steps(cls, x: np.ndarray, resolution: int, least: float = 0.0) -> np.ndarray:
         """Return even steps over the data, and a tenth or `least` beyond."""
-        count = check_index(resolution, "resolution", cls.__name__, 2)
+        count = check_index(resolution, "resolution", 2)
         return np.linspace(*ends_of(x, least), count)
 
     @classmethod

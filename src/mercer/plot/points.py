@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import is_missing
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.plot.base import COLOURS, INK, Display, legend, like, names_of, palette
 from mercer.solvers import check_index
 
@@ -60,6 +60,7 @@ class ProjectionDisplay(Display):
         self.axes = axes
 
     @classmethod
+    @speaks
     def from_estimator(
         cls,
         estimator: Any,
@@ -101,7 +102,7 @@ class ProjectionDisplay(Display):
                 f"ProjectionDisplay: the transformer has {Z.shape[1]} component; fit two or more "
                 "to draw two."
             )
-        at = [check_index(c, "components", cls.__name__, 0, Z.shape[1] - 1) for c in components]
+        at = [check_index(c, "components", 0, Z.shape[1] - 1) for c in components]
         if labels is not None and np.shape(labels) != (len(Z),):
             raise InvalidInput(
                 f"ProjectionDisplay: labels have shape {np.shape(labels)}, expected ({len(Z)},): "

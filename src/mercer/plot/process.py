@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_bounds, entries
-from mercer.errors import InvalidInput, MercerError
+from mercer.errors import InvalidInput, MercerError, speaks
 from mercer.plot.base import COLOURS, INK, Display, ends_of
 from mercer.solvers import check_index
 
@@ -87,6 +87,7 @@ class PosteriorDisplay(Display):
         self.with_noise = with_noise
 
     @classmethod
+    @speaks
     def from_estimator(
         cls,
         estimator: Any,
@@ -132,8 +133,8 @@ class PosteriorDisplay(Display):
             What was drawn.
         """
         _check(estimator, coverage, X)
-        check_index(n_points, "n_points", cls.__name__, 2)
-        check_index(n_samples, "n_samples", cls.__name__, 0)
+        check_index(n_points, "n_points", 2)
+        check_index(n_samples, "n_samples", 0)
         if set(styles) - STYLES:
             raise InvalidInput(
                 f"PosteriorDisplay: {', '.join(sorted(set(styles) - STYLES))} is no argument; "
@@ -157,7 +158,7 @@ class PosteriorDisplay(Display):
             if n_samples:
                 samples = estimator.sample_y(column, n_samples, random_state, with_noise=False)
         mean, std = (A.reshape(len(x), -1) for A in (mean, std))
-        at = check_index(output, "output", cls.__name__, 0, mean.shape[1] - 1)
+        at = check_index(output, "output", 0, mean.shape[1] - 1)
         if samples is not None and samples.ndim == 3:
             samples = samples[:, at]
         mean, std = mean[:, at], std[:, at]
@@ -308,6 +309,7 @@ class EvidenceDisplay(Display):
         self.best = best
 
     @classmethod
+    @speaks
     def from_estimator(
         cls,
         estimator: Any,
@@ -345,7 +347,7 @@ class EvidenceDisplay(Display):
             What was drawn.
         """
         check_is_fitted(estimator, "dual_coef_")
-        check_index(resolution, "resolution", cls.__name__, 2)
+        check_index(resolution, "resolution", 2)
         index = _chosen(estimator, over)
         theta = np.asarray(estimator.theta_, dtype=float)
         names = [estimator.theta_names_[i] for i in index]
@@ -435,6 +437,7 @@ def _grid(name: str, log_value: float, ranges: Any, resolution: int) -> np.ndarr
     return np.geomspace(low, high, resolution)
 
 
+@speaks("EvidenceDisplay")
 def _checked_ranges(ranges: Any, names: list[str]) -> dict[str, tuple[float, float]]:
     """Return the ranges by the full names of the parameters drawn."""
     if ranges is not None and not isinstance(ranges, Mapping):
@@ -446,7 +449,7 @@ def _checked_ranges(ranges: Any, names: list[str]) -> dict[str, tuple[float, flo
         found = entries(given, names)
         if not found:
             raise InvalidInput(f"EvidenceDisplay: ranges names {given!r}; drawn are {names}.")
-        low, high = check_bounds(given, pair, "ranges", "EvidenceDisplay")
+        low, high = check_bounds(given, pair, "ranges")
         if not low < high:
             raise InvalidInput(
                 f"EvidenceDisplay: ranges[{given!r}] = {pair!r}; give 0 < low < high."

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.models.density import KernelDensity
 from mercer.plot.base import COLOURS, INK, Display, legend, names_of
 from mercer.rkhs import Function
@@ -231,6 +231,7 @@ class DependenceDisplay(Display):
         self.names = names
 
     @classmethod
+    @speaks
     def from_samples(
         cls,
         x: Any,
@@ -271,7 +272,7 @@ class DependenceDisplay(Display):
         a, b = cls._columns(x, 1, "x"), cls._columns(y, 1, "y")
         if len(a) != len(b):
             raise InvalidInput(f"DependenceDisplay: x has {len(a)} values and y has {len(b)}.")
-        pair = paired(a, b, kernel_x, kernel_y, None, cls.__name__)
+        pair = paired(a, b, kernel_x, kernel_y, None)
         result = hsic_test(a, b, pair.kernel_x, pair.kernel_y, n_permutations, rng)
         grids = tuple(cls._steps(v[:, 0], resolution) for v in (a, b))
         K = pair.kernel_x(grids[0][:, None], a)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Domain, Packed, beside, concatenate, is_torch, namespace, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.sparsify import project
 
@@ -257,7 +257,8 @@ class Function:
                 f"Function.{what}: a precomputed kernel remembers training points by position "
                 "only, and their Gram matrix K is not kept. ‖f‖² is coef @ K @ coef."
             )
-        require_psd(self.kernel, f"Function.{what}")
+        with speaking_for(f"Function.{what}"):
+            require_psd(self.kernel)
 
     def _check_partner(self, other: Any, what: str) -> None:
         if not isinstance(other, Function):

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows, beside, is_torch
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.function import Function
 
 # ---- Mean embeddings: a sample, or a distribution, as one function of the RKHS ----
 
 
+@speaks("mean_embedding")
 def mean_embedding(k: Any, X: Any, weights: Any = None) -> Function:
     r"""Return the mean embedding μ = Σᵢ wᵢ k(xᵢ, ·) / Σᵢ wᵢ.
 
@@ -42,26 +43,26 @@ def mean_embedding(k: Any, X: Any, weights: Any = None) -> Function:
     array([20.])
     """
     kernel = k if isinstance(k, Kernel) else as_kernel(k)
-    require_psd(kernel, "mean_embedding")
+    require_psd(kernel)
     points = kernel.domain.check(X)
-    w = check_weights(weights, kernel.domain.size(points), "mean_embedding")
+    w = check_weights(weights, kernel.domain.size(points))
     return Function(kernel.fit_params(points, weights), points, w)
 
 
-def check_weights(weights: Any, n: int, owner: str) -> np.ndarray:
+def check_weights(weights: Any, n: int) -> np.ndarray:
     """Return weights that sum to one."""
     if n == 0:
-        raise InvalidInput(f"{owner}: there are no points; a mean needs at least one.")
+        raise InvalidInput(f"{who()}: there are no points; a mean needs at least one.")
     if weights is None:
         return np.full(n, 1.0 / n)
     try:
         w = np.asarray(weights, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: weights are not numbers ({error}).") from error
+        raise InvalidInput(f"{who()}: weights are not numbers ({error}).") from error
     if w.shape != (n,):
-        raise InvalidInput(f"{owner}: weights have shape {w.shape}, expected ({n},): one a point.")
+        raise InvalidInput(f"{who()}: weights have shape {w.shape}, expected ({n},): one a point.")
     if not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
-        raise InvalidInput(f"{owner}: weights must be finite, ≥ 0, and not all zero.")
+        raise InvalidInput(f"{who()}: weights must be finite, ≥ 0, and not all zero.")
     w = w / w.max()
     return w / w.sum()
 
@@ -69,6 +70,7 @@ def check_weights(weights: Any, n: int, owner: str) -> np.ndarray:
 # ---- geometry ----
 
 
+@speaks("distance")
 def distance(k: Any, X: Any, Y: Any = None) -> Any:
     r"""Return the distances d(x, y) = ‖φ(x) − φ(y)‖ = √(k(x, x) + k(y, y) − 2k(x, y)).
 
@@ -96,7 +98,7 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
            [5., 0.]])
     """
     kernel = k if isinstance(k, Kernel) else as_kernel(k)
-    require_psd(kernel, "distance")
+    require_psd(kernel)
     own = Y is None or Y is X
     if not kernel.domain.holds_points and not own:
         raise InvalidInput(
@@ -161,6 +163,7 @@ def distance_to_set(k: Any, X: Any, S: Any, weights: Any = None) -> Any:
     return np.sqrt(np.maximum(squared, 0))
 
 
+@speaks("center")
 def center(K: Any, rows: Any = None, weights: Any = None) -> Any:
     r"""Return kernel values after moving the origin of feature space to the mean of the points.
 
@@ -199,7 +202,7 @@ def center(K: Any, rows: Any = None, weights: Any = None) -> Any:
             f"center: K has shape {tuple(K.shape)}; the Gram matrix must be square. Kernel values "
             "of new points go into rows: center(K, rows=K_new)."
         )
-    w = check_weights(weights, n, "center")
+    w = check_weights(weights, n)
     wide = _wide(K)
     w = beside(w, wide)
     by_column, by_row = w @ wide, wide @ w

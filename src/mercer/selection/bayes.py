@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import check_weights
 
 # ---- Densities of any form, classes of any kind and points of any shape, for Bayes' rule ----
@@ -304,6 +304,7 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         values = self._values(X)
         return values[:, 1] - values[:, 0] if values.shape[1] == 2 else values
 
+    @speaks("bayes_rule")
     def risk(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean cost of the decisions at X; without costs the share of errors.
 
@@ -324,9 +325,10 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         if y is not None:
             P = self._indicators(y, len(P))
         cost = np.einsum("ij,ji->i", P, self.costs_[:, chosen])
-        weights = check_weights(sample_weight, len(P), "bayes_rule")
+        weights = check_weights(sample_weight, len(P))
         return float(np.average(cost, weights=weights))
 
+    @speaks("bayes_rule")
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of right decisions, whatever they cost.
 
@@ -341,7 +343,7 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         """
         chosen = np.argmax(self._values(X), axis=1)
         right = self._indicators(y, len(chosen))[np.arange(len(chosen)), chosen]
-        weights = check_weights(sample_weight, len(chosen), "bayes_rule")
+        weights = check_weights(sample_weight, len(chosen))
         return float(np.average(right, weights=weights))
 
     # -- inside -------------------------------------------------------------------------------

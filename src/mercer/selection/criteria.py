@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import check_targets, check_weights
 from mercer.kernels import Linear
 from mercer.solvers import check_number
@@ -24,6 +24,7 @@ class Unbounded(InvalidInput):
     """The likelihood of a model that passes through all targets has no largest value."""
 
 
+@speaks("bic")
 def bic(log_likelihood: Any, n_parameters: Any, n_samples: Any) -> Any:
     """Return the Bayesian information criterion ℓ − (d/2) log n: the larger the better.
 
@@ -54,10 +55,11 @@ def bic(log_likelihood: Any, n_parameters: Any, n_samples: Any) -> Any:
     >>> round(bic(-100.0, 3, 50), 2), round(bic(-50.0, 6, 50), 2)    # the larger wins
     (-105.87, -61.74)
     """
-    ell, d, n = _numbers("bic", log_likelihood, n_parameters, n_samples)
+    ell, d, n = _numbers(log_likelihood, n_parameters, n_samples)
     return _plain(ell - 0.5 * d * np.log(n))
 
 
+@speaks("aic")
 def aic(log_likelihood: Any, n_parameters: Any) -> Any:
     """Return Akaike's information criterion ℓ − d: the larger the better.
 
@@ -86,7 +88,7 @@ def aic(log_likelihood: Any, n_parameters: Any) -> Any:
     >>> aic(-100.0, 3), aic(-50.0, 6)
     (-103.0, -56.0)
     """
-    ell, d, _ = _numbers("aic", log_likelihood, n_parameters, 1.0)
+    ell, d, _ = _numbers(log_likelihood, n_parameters, 1.0)
     return _plain(ell - d)
 
 
@@ -121,6 +123,7 @@ class InformationCriteria:
         return float(bic(self.log_likelihood, self.degrees_of_freedom, self.n_samples))
 
 
+@speaks("information_criteria")
 def information_criteria(
     model: Any,
     X: Any,
@@ -168,18 +171,17 @@ def information_criteria(
     2
     """
     check_is_fitted(model)
-    owner = "information_criteria"
     if n_parameters is None:
         points = getattr(model, "kernel_", Linear()).domain.holds_points
         d = degrees_of_freedom(model, None if points else X)
     else:
-        check_number(n_parameters, "n_parameters", owner, 0.0, closed=True)
+        check_number(n_parameters, "n_parameters", 0.0, closed=True)
         d = float(n_parameters)
     if is_classifier(model):
         ell, n = _label_likelihood(model, X, y, sample_weight)
     else:
         if noise_variance is not None:
-            check_number(noise_variance, "noise_variance", owner, 0.0)
+            check_number(noise_variance, "noise_variance", 0.0)
         ell, n = _gaussian_likelihood(model, X, y, sample_weight, noise_variance, d)
     return InformationCriteria(ell, d, n)
 
@@ -238,20 +240,19 @@ def degrees_of_freedom(model: Any, X: Any = None) -> float:
 
 
 def _label_likelihood(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]:
-    owner = "information_criteria"
     if not hasattr(model, "predict_proba"):
         raise InvalidInput(
-            f"{owner}: {type(model).__name__} gives no probabilities, so there is no likelihood; "
+            f"{who()}: {type(model).__name__} gives no probabilities, so there is no likelihood; "
             "use a classifier with predict_proba."
         )
     P, labels = np.asarray(model.predict_proba(X), dtype=float), np.asarray(y).reshape(-1)
     if len(labels) != len(P):
-        raise InvalidInput(f"{owner}: X has {len(P)} rows and y has {len(labels)}.")
+        raise InvalidInput(f"{who()}: X has {len(P)} rows and y has {len(labels)}.")
     match = labels[:, None] == np.asarray(model.classes_)[None, :]
     if not match.any(axis=1).all():
         i = int(np.argmin(match.any(axis=1)))
-        raise InvalidInput(f"{owner}: y[{i}] = {labels[i]!r} is no class of the model.")
-    w = check_weights(sample_weight, len(P), owner)
+        raise InvalidInput(f"{who()}: y[{i}] = {labels[i]!r} is no class of the model.")
+    w = check_weights(sample_weight, len(P))
     w = np.ones(len(P)) if w is None else w
     p = P[match][w > 0]
     with np.errstate(divide="ignore"):
@@ -261,12 +262,11 @@ def _label_likelihood(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[f
 def _gaussian_likelihood(
     model: Any, X: Any, y: Any, sample_weight: Any, noise_variance: float | None, d: float
 ) -> tuple[float, float]:
-    owner = "information_criteria"
     F = np.asarray(model.predict(X), dtype=float)
-    T = check_targets(y, len(F), owner)
+    T = check_targets(y, len(F))
     if T.size != F.size:
-        raise InvalidInput(f"{owner}: y has shape {T.shape}, the predictions {F.shape}.")
-    w = check_weights(sample_weight, len(F), owner)
+        raise InvalidInput(f"{who()}: y has shape {T.shape}, the predictions {F.shape}.")
+    w = check_weights(sample_weight, len(F))
     w = np.ones(len(F)) if w is None else w
     n, outputs = float(w.sum()), T.reshape(len(T), -1).shape[1]
     squares = w @ (T.reshape(len(T), -1) - F.reshape(len(T), -1)) ** 2
@@ -275,18 +275,18 @@ def _gaussian_likelihood(
         return float(-0.5 * (log_norm + squares.sum() / noise_variance)), n
     if n - d / outputs < LEFT_OVER or (squares == 0).any():
         raise Unbounded(
-            f"{owner}: {type(model).__name__} has {d:.6g} degrees of freedom for {n:g} rows and "
+            f"{who()}: {type(model).__name__} has {d:.6g} degrees of freedom for {n:g} rows and "
             "passes through the targets, so that its likelihood has no bound. Give noise_variance, "
             "or fit a simpler model."
         )
     return float(-0.5 * n * (np.log(2 * np.pi * squares / n) + 1).sum()), n
 
 
-def _numbers(owner: str, ell: Any, d: Any, n: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _numbers(ell: Any, d: Any, n: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if hasattr(ell, "predict"):
         raise InvalidInput(
-            f"{owner}: takes numbers. For a fitted model, take "
-            f"mercer.selection.information_criteria(model, X, y).{owner}."
+            f"{who()}: takes numbers. For a fitted model, take "
+            f"mercer.selection.information_criteria(model, X, y).{who()}."
         )
     found = []
     for name, value, low in (
@@ -304,7 +304,7 @@ def _numbers(owner: str, ell: Any, d: Any, n: Any) -> tuple[np.ndarray, np.ndarr
             or (name[0] == "n" and np.isinf(array).any())
         ):
             legal = "numbers" if low == -np.inf else f"numbers ≥ {low:g}"
-            raise InvalidInput(f"{owner}: {name}={value!r}; give {legal}.")
+            raise InvalidInput(f"{who()}: {name}={value!r}; give {legal}.")
         found.append(array)
     try:
         np.broadcast_shapes(*(array.shape for array in found))
@@ -312,7 +312,7 @@ def _numbers(owner: str, ell: Any, d: Any, n: Any) -> tuple[np.ndarray, np.ndarr
         names = ("log_likelihood", "n_parameters", "n_samples")
         told = ", ".join(f"{n} {a.shape}" for n, a in zip(names, found, strict=True) if a.ndim)
         raise InvalidInput(
-            f"{owner}: shapes do not go together: {told}; give one number for each model, or one "
+            f"{who()}: shapes do not go together: {told}; give one number for each model, or one "
             "for all."
         ) from None
     return found[0], found[1], found[2]
@@ -325,6 +325,7 @@ def _plain(value: np.ndarray) -> Any:
 # ---- Bounds on the risk of what was fitted, from its risk on the training data and what it cost.
 
 
+@speaks("risk_bound")
 def risk_bound(
     empirical_risk: float,
     n_samples: float,
@@ -378,28 +379,28 @@ def risk_bound(
     >>> round(risk_bound(0.1, 100_000, vc_dimension=3), 4)
     0.2122
     """
-    owner = "risk_bound"
     if (n_functions is None) == (vc_dimension is None):
         given = "both" if n_functions is not None else "neither"
         raise InvalidInput(
-            f"{owner}: got {given} of n_functions and vc_dimension; give one, the size of the "
+            f"{who()}: got {given} of n_functions and vc_dimension; give one, the size of the "
             "class of functions or its VC dimension."
         )
     share = isinstance(empirical_risk, Real) and not isinstance(empirical_risk, bool)
     if not share or not 0 <= empirical_risk <= 1:
         raise InvalidInput(
-            f"{owner}: empirical_risk={empirical_risk!r}; give a number from 0 to 1."
+            f"{who()}: empirical_risk={empirical_risk!r}; give a number from 0 to 1."
         )
-    n, delta = _samples(owner, n_samples), _delta(owner, confidence)
+    n, delta = _samples(n_samples), _delta(confidence)
     if n_functions is not None:
-        _at_least(owner, "n_functions", n_functions, 1.0)
+        _at_least("n_functions", n_functions, 1.0)
         penalty = np.sqrt((log(n_functions) + np.log(2 / delta)) / (2 * n))
     else:
-        d = _at_least(owner, "vc_dimension", vc_dimension, 0.0)
+        d = _at_least("vc_dimension", vc_dimension, 0.0)
         penalty = np.sqrt(32 * (_log_shatter(n, d) + np.log(8 / delta)) / n)
     return float(empirical_risk + penalty)
 
 
+@speaks("regression_bound")
 def regression_bound(
     mean_squared_error: float,
     n_samples: float,
@@ -439,10 +440,9 @@ def regression_bound(
     >>> regression_bound(1.0, 10, 10)
     inf
     """
-    owner = "regression_bound"
-    check_number(mean_squared_error, "mean_squared_error", owner, 0.0, closed=True)
-    n, d = _samples(owner, n_samples), _at_least(owner, "vc_dimension", vc_dimension, 0.0)
-    log_delta = np.log(np.sqrt(n)) if confidence is None else np.log(4 / _delta(owner, confidence))
+    check_number(mean_squared_error, "mean_squared_error", 0.0, closed=True)
+    n, d = _samples(n_samples), _at_least("vc_dimension", vc_dimension, 0.0)
+    log_delta = np.log(np.sqrt(n)) if confidence is None else np.log(4 / _delta(confidence))
     if d >= n:
         return float("inf")
     epsilon = ((d * (np.log(n / d) + 1) if d else 0.0) + log_delta) / n
@@ -457,12 +457,12 @@ def _log_shatter(n: float, d: float) -> float:
     return min(d * np.log(np.e * n / d), everything) if d < n else everything
 
 
-def _samples(owner: str, value: Any) -> float:
-    check_number(value, "n_samples", owner, 1.0, closed=True)
+def _samples(value: Any) -> float:
+    check_number(value, "n_samples", 1.0, closed=True)
     return float(value)
 
 
-def _at_least(owner: str, name: str, value: Any, low: float) -> float:
+def _at_least(name: str, value: Any, low: float) -> float:
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond 1e308
@@ -470,10 +470,10 @@ def _at_least(owner: str, name: str, value: Any, low: float) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if isinstance(value, bool) or not number >= low:
-        raise InvalidInput(f"{owner}: {name}={value!r}; give a number ≥ {low:g}.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; give a number ≥ {low:g}.")
     return number
 
 
-def _delta(owner: str, confidence: Any) -> float:
-    check_number(confidence, "confidence", owner, 0.0, 1.0)
+def _delta(confidence: Any) -> float:
+    check_number(confidence, "confidence", 0.0, 1.0)
     return 1.0 - float(confidence)

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import beyond_features, check_targets, check_weights
 from mercer.kernels import Kernel, Linear, as_kernel
 from mercer.memory import require_memory
@@ -167,6 +167,7 @@ class Evidence:
         )
 
 
+@speaks("evidence")
 def evidence(
     X: Any,
     y: Any,
@@ -224,19 +225,19 @@ def evidence(
     >>> 1 + int(np.argmax(scores))
     2
     """
-    check_number(noise_variance, "noise_variance", "evidence", 0.0)
+    check_number(noise_variance, "noise_variance", 0.0)
     kernel = as_kernel(Linear() if kernel is None else kernel)
     X = to_host(X)
     points = kernel.domain.check(X)
     n = kernel.domain.size(points)
-    y = check_targets(y, n, "evidence")
+    y = check_targets(y, n)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1:
         raise InvalidInput(
             f"evidence: y has shape {y.shape}; give one target. The log evidence of several is the "
             "sum over its columns."
         )
-    w = check_weights(sample_weight, n, "evidence")
+    w = check_weights(sample_weight, n)
     kernel = kernel.fit_params(points, w)
     Phi = _features(kernel, X)
     root = _root(prior_variance, Phi.shape[1])

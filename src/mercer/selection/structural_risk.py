@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer import state
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, users_level
 from mercer.estimator import TakesKernel, check_targets, check_weights, r_squared
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product, Sum
 from mercer.memory import require_memory, row_blocks
@@ -87,6 +87,7 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
     def __init__(self, kernel: Any):
         self.kernel = kernel
 
+    @speaks("srm")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -103,8 +104,8 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            T = check_targets(y, n, "srm")
-            w = check_weights(sample_weight, n, "srm")
+            T = check_targets(y, n)
+            w = check_weights(sample_weight, n)
             self.kernel_ = kernel.fit_params(X, w)
             if w is not None:
                 kept = np.flatnonzero(w)
@@ -383,13 +384,14 @@ def srm(
     return SRMResult(best, fitted[best], table, criterion)
 
 
+@speaks("srm")
 def _holds_labels(y: Any, task: str) -> bool:
     """Whether kernels are to tell classes; NaN in y is refused with its row."""
     if task not in TASKS:
         raise InvalidInput(f"srm: task={task!r}; give one of {', '.join(TASKS)}.")
     values = np.asarray(to_host(y))
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        check_targets(values, len(values), "srm")
+        check_targets(values, len(values))
     if task != "auto":
         return task == "classification"
     if values.dtype.kind in "fiu" and values.size and (values == values.flat[0]).all():
@@ -417,7 +419,7 @@ def _model(model: Any, X: Any, labels: bool, criterion: str) -> Any:
             f"the classifier for {model!r} decides; scale them, for example with "
             "sklearn.preprocessing.StandardScaler.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=users_level(),
         )
     if not labels:
         return KernelRidge(model, alpha=HARDLY * mean * len(diagonal))
@@ -432,15 +434,16 @@ def _fitted(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     )
 
 
+@speaks("srm")
 def _risk(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]:
     """Return the error share or the mean squared error on the rows, and their number."""
     values = np.asarray(model.predict(X))
-    w = check_weights(sample_weight, len(values), "srm")
+    w = check_weights(sample_weight, len(values))
     w = np.ones(len(values)) if w is None else w
     if is_classifier(model):
         losses = (values != np.asarray(y).reshape(-1)).astype(float)
     else:
-        misses = check_targets(y, len(values), "srm") - values
+        misses = check_targets(y, len(values)) - values
         with np.errstate(over="ignore"):
             losses = (misses.reshape(len(misses), -1) ** 2).mean(axis=1)
         if not np.isfinite(losses).all() or (misses.any() and not losses.any()):

@@ -9,7 +9,6 @@ from mercer.solvers.base import (
     column_norms as column_norms,
     either as either,
     merged as merged,
-    users_level as users_level,
 )
 from mercer.solvers.box import SMO as SMO, BoxQP as BoxQP, Rows as Rows
 from mercer.solvers.cost import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemv
 
-from mercer.errors import InvalidInput, NotConverged
+from mercer.errors import InvalidInput, NotConverged, speaking_for, speaks, users_level, who
 from mercer.kernels import require_psd
 from mercer.operators import Dense, Operator
 
@@ -168,19 +167,6 @@ def _plain(value: Any) -> Any:
     return float(value)
 
 
-def users_level() -> int:
-    """Return the stacklevel at which a warning names the line of a caller outside the package."""
-    frame, level = sys._getframe(1), 1
-    own = __name__.partition(".")[0]
-    while frame.f_back is not None and _package(frame) == own:
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def _package(frame: Any) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
-
-
 def accept(residual: float) -> list[str]:
     """Return the advice to accept what was reached, none where that is nothing."""
     return [f"accept tol={2.0 * residual:.1g}"] if residual < NOTHING else []
@@ -197,40 +183,40 @@ def either(cures: list[str]) -> str:
 _SLAB = 2**19  # entries of a row slab that is read once and used twice while it is in cache
 
 
-def check_square(A: Any, owner: str) -> int:
+def check_square(A: Any) -> int:
     """Return n for an n×n array or operator of real numbers, or raise `InvalidInput`."""
     shape = tuple(A.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
         raise InvalidInput(
-            f"{owner}: the matrix has shape {shape}; a square one is needed. "
+            f"{who()}: the matrix has shape {shape}; a square one is needed. "
             "A Gram matrix k(X) is square, k(X, Y) is not."
         )
     kind = np.dtype(getattr(A, "dtype", np.float64)).kind
     if kind not in "fiub":
         raise InvalidInput(
-            f"{owner}: the matrix has dtype {A.dtype}; real numbers are needed. "
+            f"{who()}: the matrix has dtype {A.dtype}; real numbers are needed. "
             "Convert it with A.astype(float)."
         )
     return int(shape[0])
 
 
-def check_entries(A: Any, owner: str) -> None:
+def check_entries(A: Any) -> None:
     """Check a matrix that is in memory; of a lazy operator the products are checked instead."""
     if isinstance(A, Dense):
-        check_finite_symmetric(A.array, owner)
+        check_finite_symmetric(A.array)
 
 
-def require_definite(A: Any, owner: str) -> None:
+def require_definite(A: Any) -> None:
     """Refuse the Gram matrix of a similarity that says that it is no kernel, parts included."""
     kernel = getattr(A, "kernel", None)
     if kernel is not None and not getattr(kernel, "psd", True):
-        require_psd(kernel, owner)
+        require_psd(kernel)
     for part in (getattr(A, name, None) for name in ("A", "B")):
         if isinstance(part, Operator):
-            require_definite(part, owner)
+            require_definite(part)
 
 
-def check_rhs(b: Any, n: int, owner: str) -> np.ndarray:
+def check_rhs(b: Any, n: int) -> np.ndarray:
     """Return b in float64, of shape (n,) or (n, t) and finite, or raise `InvalidInput`."""
     try:
         out = np.asarray(b)
@@ -239,22 +225,22 @@ def check_rhs(b: Any, n: int, owner: str) -> np.ndarray:
         out = out.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"{owner}: b is not an array of real numbers; give shape ({n},) or ({n}, t)."
+            f"{who()}: b is not an array of real numbers; give shape ({n},) or ({n}, t)."
         ) from None
     if out.ndim not in (1, 2) or out.shape[0] != n:
         raise InvalidInput(
-            f"{owner}: b has shape {out.shape} but the matrix is {n}×{n}; "
+            f"{who()}: b has shape {out.shape} but the matrix is {n}×{n}; "
             f"give b of shape ({n},) or ({n}, t)."
         )
     if not np.isfinite(out).all():
         row = int(np.flatnonzero(~np.isfinite(out.reshape(n, -1)).all(axis=1))[0])
         raise InvalidInput(
-            f"{owner}: b holds NaN or infinity, first in row {row}; remove or impute such rows."
+            f"{who()}: b holds NaN or infinity, first in row {row}; remove or impute such rows."
         )
     return out
 
 
-def check_ridge(ridge: Any, n: int, owner: str, *, positive: bool = False) -> float | np.ndarray:
+def check_ridge(ridge: Any, n: int, *, positive: bool = False) -> float | np.ndarray:
     """Return the ridge as a float or an (n,) float64 array, finite and ≥ 0 (or > 0)."""
     try:
         out = np.asarray(ridge)
@@ -263,49 +249,49 @@ def check_ridge(ridge: Any, n: int, owner: str, *, positive: bool = False) -> fl
         out = out.astype(np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"{owner}: ridge={ridge!r} is not a number or a vector of {n} numbers."
+            f"{who()}: ridge={ridge!r} is not a number or a vector of {n} numbers."
         ) from None
     if out.shape not in ((), (n,)):
-        raise InvalidInput(f"{owner}: ridge has shape {out.shape}; give a number or shape ({n},).")
+        raise InvalidInput(f"{who()}: ridge has shape {out.shape}; give a number or shape ({n},).")
     if not np.isfinite(out).all() or (out < 0).any() or (positive and (out == 0).any()):
         legal = "finite and positive" if positive else "finite and not negative"
         worst = float(out.min()) if out.size and np.isfinite(out).all() else "NaN or infinity"
-        raise InvalidInput(f"{owner}: ridge must be {legal}; it holds {worst}.")
+        raise InvalidInput(f"{who()}: ridge must be {legal}; it holds {worst}.")
     return float(out) if out.ndim == 0 else out
 
 
 def check_number(
-    value: Any, name: str, owner: str, low: float, high: float = np.inf, *, closed: bool = False
+    value: Any, name: str, low: float, high: float = np.inf, *, closed: bool = False
 ) -> None:
     """Raise `InvalidInput` unless low < value < high (low ≤ value if closed)."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     if not real or not (low <= value if closed else low < value) or not value < high:
         legal = f"{'≥' if closed else '>'} {low:g}"
         legal += "" if high == np.inf else f" and < {high:g}"
-        raise InvalidInput(f"{owner}: {name}={value!r}; give a number {legal}.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; give a number {legal}.")
 
 
-def check_index(value: Any, name: str, owner: str, low: int, high: int | None = None) -> int:
+def check_index(value: Any, name: str, low: int, high: int | None = None) -> int:
     """Return a whole number in [low, high], or raise `InvalidInput`."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
     if not whole or value < low or (high is not None and value > high):
         legal = f"of {low} or more" if high is None else f"from {low} to {high}"
-        raise InvalidInput(f"{owner}: {name}={value!r}; give a whole number {legal}.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; give a whole number {legal}.")
     return int(value)
 
 
-def check_limits(options: Any, owner: str, *, endless: bool = False) -> None:
+def check_limits(options: Any, *, endless: bool = False) -> None:
     """Raise `InvalidInput` unless tol, max_iter, max_time and callback of a solver are legal.
 
     Where it may be endless, max_iter may be None.
     """
-    check_number(options.tol, "tol", owner, 0.0, 1.0)
+    check_number(options.tol, "tol", 0.0, 1.0)
     if not endless or options.max_iter is not None:
-        check_index(options.max_iter, "max_iter", owner, 1)
+        check_index(options.max_iter, "max_iter", 1)
     if options.max_time is not None:
-        check_number(options.max_time, "max_time", owner, 0.0)
+        check_number(options.max_time, "max_time", 0.0)
     if options.callback is not None and not callable(options.callback):
-        raise InvalidInput(f"{owner}: callback={options.callback!r} cannot be called.")
+        raise InvalidInput(f"{who()}: callback={options.callback!r} cannot be called.")
 
 
 class IterativeSolver:
@@ -320,17 +306,17 @@ class IterativeSolver:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
         return f"{type(self).__name__}({shown})"
 
+    @speaks
     def _check_limits(self, least: int = 1) -> None:
         """Raise `InvalidInput` unless the limits are legal; with least 0 max_iter may be None."""
-        owner = type(self).__name__
-        check_number(self.tol, "tol", owner, 0.0)
+        check_number(self.tol, "tol", 0.0)
         if least or self.max_iter is not None:
-            check_index(self.max_iter, "max_iter", owner, least)
+            check_index(self.max_iter, "max_iter", least)
         if self.max_time is not None:
-            check_number(self.max_time, "max_time", owner, 0.0, closed=True)
+            check_number(self.max_time, "max_time", 0.0, closed=True)
 
 
-def check_finite_symmetric(K: np.ndarray, owner: str) -> None:
+def check_finite_symmetric(K: np.ndarray) -> None:
     """Raise `InvalidInput` unless the square array K is finite and symmetric.
 
     One pass over K: with a fixed random v, K v and Kᵀ v are formed slab by slab. A NaN or
@@ -354,7 +340,7 @@ def check_finite_symmetric(K: np.ndarray, owner: str) -> None:
         scale = max(np.abs(np.diagonal(K)).max(), np.abs(forward).max(), np.abs(backward).max())
         if np.abs(forward - backward).max() <= _asymmetry_allowed(K.dtype) * scale:
             return
-    _explain_matrix(K, owner, step)
+    _explain_matrix(K, step)
 
 
 @lru_cache(maxsize=4)
@@ -367,7 +353,7 @@ def _asymmetry_allowed(dtype: np.dtype) -> float:
     return 1e-5 if dtype.itemsize < 8 and dtype.kind == "f" else 1e-8
 
 
-def _explain_matrix(K: np.ndarray, owner: str, step: int) -> None:
+def _explain_matrix(K: np.ndarray, step: int) -> None:
     """Look at every entry and say what is wrong; silent if sums of finite entries overflowed."""
     n = K.shape[0]
     worst, at, top = 0.0, (0, 0), 0.0
@@ -377,7 +363,7 @@ def _explain_matrix(K: np.ndarray, owner: str, step: int) -> None:
         if not finite.all():
             p, q = np.argwhere(~finite)[0]
             raise InvalidInput(
-                f"{owner}: the matrix holds {slab[p, q]} at row {i + p}, column {q}; every entry "
+                f"{who()}: the matrix holds {slab[p, q]} at row {i + p}, column {q}; every entry "
                 "must be finite. Check the data for NaN and the kernel's parameters for overflow."
             )
     with np.errstate(over="ignore"):
@@ -391,16 +377,16 @@ def _explain_matrix(K: np.ndarray, owner: str, step: int) -> None:
     if worst > _asymmetry_allowed(K.dtype) * top:
         i, j = at
         raise InvalidInput(
-            f"{owner}: the matrix is not symmetric: entry ({i}, {j}) is {K[i, j]:.6g} but entry "
+            f"{who()}: the matrix is not symmetric: entry ({i}, {j}) is {K[i, j]:.6g} but entry "
             f"({j}, {i}) is {K[j, i]:.6g}. Use (K + K.T) / 2 if the difference is noise."
         )
 
 
-def check_product(out: np.ndarray, owner: str) -> np.ndarray:
+def check_product(out: np.ndarray) -> np.ndarray:
     """Return a product with A, or refuse one that is not finite."""
     if not np.isfinite(out).all():
         raise InvalidInput(
-            f"{owner}: a product with A holds NaN or infinity; check the data for NaN and the "
+            f"{who()}: a product with A holds NaN or infinity; check the data for NaN and the "
             "kernel's parameters for overflow."
         )
     return out
@@ -437,10 +423,10 @@ def longest_step(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
     return longest
 
 
-def describe(A: Any, fallback: str) -> str:
-    """Name the owner of a matrix in a message: its kernel where it has one."""
+def describe(A: Any, fallback: str) -> Any:
+    """Return who speaks of a matrix in a message: its kernel where it has one."""
     kernel = getattr(A, "kernel", None)
-    return fallback if kernel is None else repr(kernel)
+    return fallback if kernel is None else kernel
 
 
 # ---- The problems that solvers solve: frozen dataclasses whose docstring is the mathematics ----
@@ -493,8 +479,9 @@ class Linear:
         tuple
             The operator A, b in float64 with its own number of axes, ridge as float or vector.
         """
-        A, n = checked_matrix(self.A, owner)
-        return A, check_rhs(self.b, n, owner), check_ridge(self.ridge, n, owner)
+        with speaking_for(owner):
+            A, n = checked_matrix(self.A)
+            return A, check_rhs(self.b, n), check_ridge(self.ridge, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -540,24 +527,25 @@ class Eigen:
         tuple
             The operator A and the number of pairs wanted.
         """
-        A, n = checked_matrix(self.A, owner, definite=False)
-        return A, n if self.k is None else check_index(self.k, "k", owner, min(1, n), n)
+        with speaking_for(owner):
+            A, n = checked_matrix(self.A, definite=False)
+            return A, n if self.k is None else check_index(self.k, "k", min(1, n), n)
 
 
-def checked_matrix(A: Any, owner: str, *, definite: bool = True) -> tuple[Operator, int]:
+def checked_matrix(A: Any, *, definite: bool = True) -> tuple[Operator, int]:
     """Wrap an array without a look at its entries; a solver that reads them all checks them.
 
     Where it must be positive semidefinite, the Gram matrix of what is no kernel is refused.
     """
     if isinstance(A, Operator):
         if definite:
-            require_definite(A, owner)
-        n = check_square(A, owner)
+            require_definite(A)
+        n = check_square(A)
         if not A.symmetric and not isinstance(A, Dense):
             raise InvalidInput(
-                f"{owner}: the operator {A!r} is not symmetric; a Gram matrix of one collection is."
+                f"{who()}: the operator {A!r} is not symmetric; a Gram matrix of one collection is."
             )
         return A, n
     A = np.asarray(A)
-    n = check_square(A, owner)
+    n = check_square(A)
     return Dense(A, symmetric=True), n

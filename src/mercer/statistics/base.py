@@ -9,31 +9,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 
 ESTIMATORS = ("unbiased", "biased")
 
 
-def check_estimator(estimator: Any, owner: str) -> str:
+def check_estimator(estimator: Any) -> str:
     """Return the name of an estimator."""
     if isinstance(estimator, str) and estimator in ESTIMATORS:
         return estimator
-    raise InvalidInput(f"{owner}: estimator={estimator!r}; give 'unbiased' or 'biased'.")
+    raise InvalidInput(f"{who()}: estimator={estimator!r}; give 'unbiased' or 'biased'.")
 
 
-def check_null(null: Any, legal: tuple[str, ...], owner: str) -> str:
+def check_null(null: Any, legal: tuple[str, ...]) -> str:
     """Return the name of a null."""
     if isinstance(null, str) and null in legal:
         return null
     names = ", ".join(map(repr, legal[:-1]))
-    raise InvalidInput(f"{owner}: null={null!r}; give {names} or {legal[-1]!r}.")
+    raise InvalidInput(f"{who()}: null={null!r}; give {names} or {legal[-1]!r}.")
 
 
-def check_finite(values: Any, owner: str) -> None:
+def check_finite(values: Any) -> None:
     """Refuse a statistic, or those of draws, that left the range of numbers."""
     if not np.isfinite(values).all():
         raise InvalidInput(
-            f"{owner}: the statistic overflows: products of kernel values leave the range of "
+            f"{who()}: the statistic overflows: products of kernel values leave the range of "
             "numbers. Scale the columns, to unit variance or by a power of two."
         )
 

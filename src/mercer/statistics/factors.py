@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.operators import gram_of
@@ -92,18 +92,16 @@ def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Fact
     return factor if factor.missing <= ENOUGH * float((spread**2).sum()) else None
 
 
-def pivoted_factor(
-    kernel: Kernel, X: Any, rank: Any, rng: np.random.Generator, owner: str
-) -> Factor:
+def pivoted_factor(kernel: Kernel, X: Any, rank: Any, rng: np.random.Generator) -> Factor:
     """Return features by randomly pivoted Cholesky, and what they miss."""
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
         raise InvalidInput(
-            f"{owner}: rank={rank!r}; give a whole number ≥ 1, or None for no approximation."
+            f"{who()}: rank={rank!r}; give a whole number ≥ 1, or None for no approximation."
         )
     n = kernel.domain.size(X)
     require_memory(
         8 * 4 * n * min(n, int(rank)),
-        f"{owner}: {rank} features of {n} points",
+        f"{who()}: {rank} features of {n} points",
         "Use a smaller rank",
     )
     low = rpcholesky(gram_of(kernel, X), int(rank), int(rng.integers(2**31)))

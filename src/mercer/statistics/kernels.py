@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import (
     RBF,
     Kernel,
@@ -64,16 +64,14 @@ def bandwidths(
         return np.clip(np.ldexp(np.geomspace(0.5 * low, 2 * high, count), exponent), *RANGE)
 
 
-def grid(
-    X: Any, n_bandwidths: int, families: Any, weights: np.ndarray | None, owner: str
-) -> list[Kernel]:
+def grid(X: Any, n_bandwidths: int, families: Any, weights: np.ndarray | None) -> list[Kernel]:
     """Return kernels of some families, each at bandwidths for the data."""
-    count = check_index(n_bandwidths, "n_bandwidths", owner, 1)
+    count = check_index(n_bandwidths, "n_bandwidths", 1)
     several = np.iterable(families) and not isinstance(families, str)
     names = list(families) if several else [families]
     if not names or any(name not in FAMILIES for name in names):
         raise InvalidInput(
-            f"{owner}: families={families!r}; legal are {', '.join(FAMILIES)}, one or both."
+            f"{who()}: families={families!r}; legal are {', '.join(FAMILIES)}, one or both."
         )
     out: list[Kernel] = []
     for name in dict.fromkeys(names):
@@ -83,18 +81,18 @@ def grid(
     return out
 
 
-def listed(kernels: Any, owner: str) -> list[Kernel]:
+def listed(kernels: Any) -> list[Kernel]:
     """Return a collection of kernels as a list, words not yet resolved."""
     single = isinstance(kernels, Kernel | str) or callable(kernels)
     several = [kernels] if single else list(kernels) if np.iterable(kernels) else None
     if not several:
         raise InvalidInput(
-            f"{owner}: kernels={kernels!r}; give a list of kernels, such as "
+            f"{who()}: kernels={kernels!r}; give a list of kernels, such as "
             "[mercer.RBF(0.1), mercer.RBF(1.0)]."
         )
     if any(kernel is None for kernel in several):
         raise InvalidInput(
-            f"{owner}: kernels holds None; leave kernels out for a collection made for the data, "
+            f"{who()}: kernels holds None; leave kernels out for a collection made for the data, "
             "or list kernels."
         )
-    return [named_kernel(kernel, owner) for kernel in several]
+    return [named_kernel(kernel) for kernel in several]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.settings import get_config
@@ -59,31 +59,29 @@ class Observations:
         return np.ones(self.pair.n) if self.pair.weights is None else self.pair.weights
 
 
-def observations(given: Pair, owner: str, repeat: bool = True) -> Observations:
+def observations(given: Pair, repeat: bool = True) -> Observations:
     """Return the observations of a pair of variables.
 
     Parameters
     ----------
     given : Pair
         As the user gave it, checked.
-    owner : str
-        Whose arguments they are.
     repeat : bool, default=True
         Whether rows of whole weights are repeated, as is needed to move copies on their own; else
         they keep their weights.
     """
-    index, weights, counted = rows_at(given.weights, given.n, repeat, owner)
+    index, weights, counted = rows_at(given.weights, given.n, repeat)
     pair = replace(given, weights=None)
     if len(index) < given.n or (counted and repeat):
-        pair = taken(pair, index, owner)
-    kx, X, a = in_range(pair.kernel_x, pair.X, owner)
-    ky, Y, b = in_range(pair.kernel_y, pair.Y, owner)
+        pair = taken(pair, index)
+    kx, X, a = in_range(pair.kernel_x, pair.X)
+    ky, Y, b = in_range(pair.kernel_y, pair.Y)
     seen = Pair(kx, X, ky, Y, pair.n, weights, given.place)
     return Observations(seen, index, counted, (a, b))
 
 
 def rows_at(
-    weights: np.ndarray | None, n: int, repeat: bool, owner: str
+    weights: np.ndarray | None, n: int, repeat: bool
 ) -> tuple[np.ndarray, np.ndarray | None, bool]:
     """Return rows that are observations, their weights or None, and whether these are counts."""
     counts = as_counts(weights)
@@ -91,22 +89,22 @@ def rows_at(
         return np.arange(n), None, False
     kept = np.flatnonzero(weights > 0)
     if not len(kept):
-        raise InvalidInput(f"{owner}: all weights are 0; give at least one row a weight.")
+        raise InvalidInput(f"{who()}: all weights are 0; give at least one row a weight.")
     if counts is None:
         return kept, effective(weights[kept]), False
     if not repeat:
         return kept, weights[kept], True
     require_memory(
         64 * int(counts.sum()),
-        f"{owner}: the {int(counts.sum())} rows that the weights count",
+        f"{who()}: the {int(counts.sum())} rows that the weights count",
         "Give weights that are not whole numbers, such as shares of 1",
     )
     return np.repeat(np.arange(n), counts), None, True
 
 
-def labels_at(labels: Any, index: np.ndarray, n: int, name: str, owner: str) -> np.ndarray | None:
+def labels_at(labels: Any, index: np.ndarray, n: int, name: str) -> np.ndarray | None:
     """Return the labels of observations: runs of a length are those of the rows as given."""
-    codes = row_labels(labels, [n], name, owner)
+    codes = row_labels(labels, [n], name)
     return None if codes is None else codes[index]
 
 
@@ -120,12 +118,12 @@ def effective(weights: np.ndarray) -> np.ndarray:
     return w * (float(w.sum()) / float(w @ w))
 
 
-def in_range(kernel: Kernel, X: Any, owner: str) -> tuple[Kernel, Any, int]:
+def in_range(kernel: Kernel, X: Any) -> tuple[Kernel, Any, int]:
     """Return a kernel with k(x, x) near 1 and its points, and e: times 2^e it is the one given."""
     try:
         largest = float(np.abs(np.asarray(kernel.diag(X), dtype=float)).max(initial=0.0))
     except InvalidInput as error:  # k(x, x) overflows
-        raise InvalidInput(f"{owner}: {error}") from None
+        raise InvalidInput(f"{who()}: {error}") from None
     e = int(np.frexp(largest)[1])
     if largest == 0.0 or abs(e) <= DIGITS:
         return kernel, X, 0
@@ -143,7 +141,6 @@ def draw_rescaled(
     early_stop: int | None,
     rows: int,
     exponent: int,
-    owner: str,
 ) -> Null:
     """Draw the null of kernels near 1 and return it in the units of the kernels given."""
     drawn = resample(
@@ -155,16 +152,15 @@ def draw_rescaled(
         early_stop=early_stop,
         largest_batch=int(max(16, get_config().memory // (128 * rows))),
         resolution=way.resolution,
-        owner=owner,
     )
     return replace(
         drawn,
-        observed=rescaled(drawn.observed, exponent, owner),
-        values=rescaled(drawn.values, exponent, owner),
+        observed=rescaled(drawn.observed, exponent),
+        values=rescaled(drawn.values, exponent),
     )
 
 
-def rescaled(values: Any, exponent: Any, owner: str) -> Any:
+def rescaled(values: Any, exponent: Any) -> Any:
     """Return statistics times a power of two, all of them numbers.
 
     Parameters
@@ -173,30 +169,28 @@ def rescaled(values: Any, exponent: Any, owner: str) -> Any:
         Statistics of kernels near 1.
     exponent : int or ndarray of int
         Of the power of two, of all or of each.
-    owner : str
-        Whose statistics they are.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         out = np.ldexp(values, exponent)
-    check_finite(out, owner)
+    check_finite(out)
     return float(out) if np.ndim(out) == 0 else out
 
 
-def taken(pair: Pair, index: np.ndarray, owner: str) -> Pair:
+def taken(pair: Pair, index: np.ndarray) -> Pair:
     """Return the rows at some positions, any of them several times; without weights."""
 
-    X = points_at(pair.kernel_x, pair.X, index, owner)
-    Y = points_at(pair.kernel_y, pair.Y, index, owner)
+    X = points_at(pair.kernel_x, pair.X, index)
+    Y = points_at(pair.kernel_y, pair.Y, index)
     return Pair(pair.kernel_x, X, pair.kernel_y, Y, len(index), None, pair.place)
 
 
-def points_at(kernel: Kernel, X: Any, index: np.ndarray, owner: str) -> Any:
+def points_at(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
     """Return the points at some positions, of a precomputed kernel their Gram matrix."""
     if kernel.domain.holds_points:
         return kernel.domain.take(X, index)
     require_memory(
         8 * len(index) ** 2,
-        f"{owner}: the Gram matrix of {len(index)} rows",
+        f"{who()}: the Gram matrix of {len(index)} rows",
         "Give weights that are not whole numbers, such as shares of 1",
     )
     return kernel.domain.subset(X, index)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import named_when_full
 from mercer.operators import with_first
 from mercer.solvers import check_index
@@ -47,14 +47,13 @@ class Shuffle:
         each row.
     strata : array of shape (n,), optional
         A label for each row.
-    owner : str
-        Whose arguments they are, for messages.
     """
 
-    def __init__(self, n: int, *, blocks: Any = None, strata: Any = None, owner: str = "Shuffle"):
+    @speaks("Shuffle", unless_spoken=True)
+    def __init__(self, n: int, *, blocks: Any = None, strata: Any = None):
         self.n = n
         self.plain = blocks is None and strata is None
-        units = _Units(n, blocks, strata, [n], None, owner)
+        units = _Units(n, blocks, strata, [n], None)
         order = np.argsort(units.of, kind="stable")
         starts = np.cumsum(units.lengths) - units.lengths
         # The rows of alike blocks, a block a row.
@@ -64,7 +63,7 @@ class Shuffle:
             if len(group) > 1
         ]
         if n > 1 and not self.groups:
-            raise InvalidInput(STUCK.format(owner))
+            raise InvalidInput(STUCK.format(who()))
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Return `size` permutations, one draw a row."""
@@ -96,10 +95,9 @@ class Relabel:
         How many rows each row stands for in the length of its block.
     names : array of shape (n,), optional
         What the block of each row is called, for messages.
-    owner : str
-        Whose arguments they are, for messages.
     """
 
+    @speaks("Relabel", unless_spoken=True)
     def __init__(
         self,
         labels: Any,
@@ -108,24 +106,23 @@ class Relabel:
         strata: Any = None,
         counts: np.ndarray | None = None,
         names: np.ndarray | None = None,
-        owner: str = "Relabel",
     ):
         self.labels = np.asarray(labels)
         n, sizes = len(self.labels), np.unique(self.labels, return_counts=True)[1].tolist()
-        units = _Units(n, blocks, strata, sizes, counts, owner)
+        units = _Units(n, blocks, strata, sizes, counts)
         self.heads, self.of = units.heads, units.of
         own = self.labels[self.heads]
         torn = np.flatnonzero(self.labels != own[self.of])
         if len(torn):
             name = f"of row {torn[0]}" if names is None else f"'{names[torn[0]]}'"
             raise InvalidInput(
-                f"{owner}: the block {name} has rows in several samples, and blocks move whole. "
+                f"{who()}: the block {name} has rows in several samples, and blocks move whole. "
                 "Compare within such labels by strata=, or give one array of blocks for each "
                 "sample, where a label that occurs in two is two blocks."
             )
         self.groups = [group for group in units.groups if (own[group] != own[group[0]]).any()]
         if len(sizes) > 1 and not self.groups:
-            raise InvalidInput(STUCK.format(owner))
+            raise InvalidInput(STUCK.format(who()))
 
     @property
     def moving(self) -> int:
@@ -147,8 +144,9 @@ class Relabel:
 class Signs:
     """Random signs, one for each row or block: the wild bootstrap."""
 
-    def __init__(self, n: int, *, blocks: Any = None, owner: str = "Signs"):
-        units = _Units(n, blocks, None, [n], None, owner)
+    @speaks("Signs", unless_spoken=True)
+    def __init__(self, n: int, *, blocks: Any = None):
+        units = _Units(n, blocks, None, [n], None)
         self.n, self.of, self.count = n, units.of, len(units.heads)
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -185,6 +183,7 @@ class Null:
     observed: Any = None
 
 
+@speaks("resample", unless_spoken=True)
 def resample(
     observed: Any,
     evaluate: Callable[[np.ndarray], np.ndarray],
@@ -196,7 +195,6 @@ def resample(
     largest_batch: int | None = None,
     resolution: float = 0.0,
     data: np.ndarray | None = None,
-    owner: str = "resample",
 ) -> Null:
     """Draw a null and say how often it reaches the statistic.
 
@@ -226,38 +224,36 @@ def resample(
         Error of a statistic by rounding; differences below it are ties.
     data : array, optional
         The draw that leaves the data as they are, when `observed` is None.
-    owner : str
-        Whose arguments they are, for messages.
 
     Returns
     -------
     Null
         The draws and the p-value.
     """
-    B = check_index(n_permutations, "n_permutations", owner, 1)
+    B = check_index(n_permutations, "n_permutations", 1)
     if early_stop is not None:
-        check_index(early_stop, "early_stop", owner, 1)
+        check_index(early_stop, "early_stop", 1)
     most = min(MOST, largest_batch or MOST)
     batch = most if early_stop is None else min(FIRST, most)
     values: list[np.ndarray] = []
     drawn = reached = 0
     stopped = False
-    ticker = Ticker(owner)
+    ticker = Ticker(who())
     while drawn < B and not stopped:
         size = min(batch, B - drawn)
         # Overflows are named below.
-        with np.errstate(over="ignore", invalid="ignore"), named_when_full(owner, FEWER):
+        with np.errstate(over="ignore", invalid="ignore"), named_when_full(who(), FEWER):
             draws = design.draw(rng, size)
             if observed is None and data is not None:
                 found = np.asarray(evaluate(with_first(data, draws)), dtype=float)
                 observed, found = found[0], found[1:]
             else:
                 found = np.asarray(evaluate(draws), dtype=float)
-        check_finite(observed, owner)
-        check_finite(found, owner)
+        check_finite(observed)
+        check_finite(found)
         if np.ndim(observed) > 0:
             if early_stop is not None:
-                raise InvalidInput(f"{owner}: early_stop is for one statistic, not for several.")
+                raise InvalidInput(f"{who()}: early_stop is for one statistic, not for several.")
         else:
             slack = max(resolution, 1e-12 * float(np.abs(found).max(initial=abs(observed))))
             hits = np.flatnonzero(found >= observed - slack)
@@ -293,7 +289,7 @@ def drawn_result(drawn: Null, method: str, sizes: tuple[int, ...], extra: dict) 
 
 
 # ------------------------------------------------------------------------------------- blocks
-def row_labels(values: Any, sizes: Sequence[int], name: str, owner: str) -> np.ndarray | None:
+def row_labels(values: Any, sizes: Sequence[int], name: str) -> np.ndarray | None:
     """Return blocks or strata as a whole number for each row of all samples, as they were given.
 
     Blocks of two samples are never one block where they are given apart: their names may repeat.
@@ -307,8 +303,6 @@ def row_labels(values: Any, sizes: Sequence[int], name: str, owner: str) -> np.n
         Rows of each sample.
     name : {"blocks", "strata"}
         Which argument.
-    owner : str
-        Whose argument it is.
     """
     if values is None:
         return None
@@ -316,22 +310,22 @@ def row_labels(values: Any, sizes: Sequence[int], name: str, owner: str) -> np.n
     own = np.repeat(np.arange(len(sizes)), sizes)
     listed = isinstance(values, tuple | list)
     if name == "blocks" and not listed and np.ndim(values) == 0 and not isinstance(values, str):
-        length = check_index(values, name, owner, 1)
+        length = check_index(values, name, 1)
         return own * total + np.concatenate([np.arange(size) for size in sizes]) // length
     apart = several and listed and len(values) == len(sizes)
     try:
         apart = apart and all(np.ndim(part) == 1 for part in values)
         flat = np.concatenate([*map(np.asarray, values)]) if apart else np.asarray(values)
     except ValueError:
-        raise InvalidInput(f"{owner}: {name} is ragged; give a label for each row.") from None
+        raise InvalidInput(f"{who()}: {name} is ragged; give a label for each row.") from None
     if flat.shape != (total,):
         raise InvalidInput(
-            f"{owner}: {name} has shape {flat.shape}; give a label for each of the {total} rows"
+            f"{who()}: {name} has shape {flat.shape}; give a label for each of the {total} rows"
             + (" of all samples, or one array for each sample" if several else "")
             + (", or one number, the length of runs of rows." if name == "blocks" else ".")
         )
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
-        raise InvalidInput(f"{owner}: {name} holds NaN or infinity; give every row a label.")
+        raise InvalidInput(f"{who()}: {name} holds NaN or infinity; give every row a label.")
     codes = np.unique(flat.astype(str) if flat.dtype == object else flat, return_inverse=True)[1]
     return codes.reshape(-1) + (own * total if apart and name == "blocks" else 0)
 
@@ -344,24 +338,18 @@ class _Units:
     """
 
     def __init__(
-        self,
-        n: int,
-        blocks: Any,
-        strata: Any,
-        sizes: Sequence[int],
-        counts: np.ndarray | None,
-        owner: str,
+        self, n: int, blocks: Any, strata: Any, sizes: Sequence[int], counts: np.ndarray | None
     ):
-        kinds = row_labels(strata, sizes, "strata", owner)
+        kinds = row_labels(strata, sizes, "strata")
         self.heads = self.of = np.arange(n)
         if blocks is not None:
-            codes = np.asarray(row_labels(blocks, sizes, "blocks", owner))
+            codes = np.asarray(row_labels(blocks, sizes, "blocks"))
             _, self.heads, self.of = np.unique(codes, return_index=True, return_inverse=True)
         kinds = np.zeros(n, dtype=int) if kinds is None else kinds
         torn = np.flatnonzero(kinds != kinds[self.heads][self.of])
         if len(torn):
             raise InvalidInput(
-                f"{owner}: the block of row {torn[0]} has rows in several strata; a block lies in "
+                f"{who()}: the block of row {torn[0]} has rows in several strata; a block lies in "
                 "one stratum."
             )
         self.lengths = np.bincount(self.of, minlength=len(self.heads))
@@ -389,17 +377,16 @@ class CountedRelabel:
     takes as long for a million copies of a row as for two. Labels change only within strata.
     """
 
-    def __init__(
-        self, labels: Any, counts: np.ndarray, *, strata: Any = None, owner: str = "Relabel"
-    ):
+    @speaks("Relabel", unless_spoken=True)
+    def __init__(self, labels: Any, counts: np.ndarray, *, strata: Any = None):
         total = int(counts.sum())
         if total >= MOST_COPIES:
             raise InvalidInput(
-                f"{owner}: whole-number weights are counts, and these count {total} rows; at most "
+                f"{who()}: whole-number weights are counts, and these count {total} rows; at most "
                 f"{MOST_COPIES} can be shuffled. Divide weights that are no counts by their mean."
             )
         self.counts = counts
-        self.groups = Relabel(labels, strata=strata, owner=owner).groups
+        self.groups = Relabel(labels, strata=strata).groups
         # The draw that leaves the data as they are; a draw has as many rows as there are samples.
         own = np.arange(int(np.max(labels)) + 1)[:, None] == labels
         self.labels = np.where(own, counts, 0).astype(np.int32)

@@ -18,7 +18,7 @@ from mercer.domains import (
     to_host,
 )
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel, require_psd
 from mercer.operators import Place, place_of
@@ -53,35 +53,35 @@ class Pair:
     place: Place | None = None
 
 
-def named_kernel(kernel: Any, owner: str) -> Kernel:
+def named_kernel(kernel: Any) -> Kernel:
     """Return a kernel; one given by its name has the scale of the median distance."""
     try:
         k = as_kernel(kernel)
     except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {error}") from None
-    require_psd(k, owner)
+        raise InvalidInput(f"{who()}: {error}") from None
+    require_psd(k)
     if isinstance(kernel, str) and k.get_params(deep=False).get("length_scale") == "scale":
         k.set_params(length_scale="median")
     return k
 
 
-def _on_host(X: Any, name: str, owner: str) -> np.ndarray:
+def _on_host(X: Any, name: str) -> np.ndarray:
     """Return a tensor as an array, in a precision that NumPy has."""
     if str(X.layout) != "torch.strided" or X.is_meta:
         what = "is on the device 'meta'" if X.is_meta else f"has the layout {X.layout}"
-        raise InvalidInput(f"{owner}: the tensor {name} {what}; give numbers, {name}.to_dense().")
+        raise InvalidInput(f"{who()}: the tensor {name} {what}; give numbers, {name}.to_dense().")
     return np.asarray(to_host(X))
 
 
-def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel, Any]:
+def one_sample(X: Any, kernel: Any, name: str = "X") -> tuple[Kernel, Any]:
     """Return the kernel, words not yet resolved, and the points in the form of its domain.
 
     A kernel left out is RBF at the median distance, and one given by its name has the scale of the
     median distance, too. Numbers in one dimension are one column.
     """
-    k = RBF("median") if kernel is None else named_kernel(kernel, owner)
+    k = RBF("median") if kernel is None else named_kernel(kernel)
     if is_torch(X):
-        X = _on_host(X, name, owner)
+        X = _on_host(X, name)
     elif isinstance(X, dict):
         X = Table(X)
     frame = isinstance(X, Table) or is_frame(X)
@@ -101,33 +101,28 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
             )
         elif kernel is None and "a kernel for such points" not in text and not _numeric(X):
             cure = " Without a kernel the points must be numbers; give a kernel for such data."
-        raise InvalidInput(f"{owner}: {text}{cure}") from None
+        raise InvalidInput(f"{who()}: {text}{cure}") from None
     if k.domain.size(points) == 0:
-        raise InvalidInput(f"{owner}: {name} is empty; give at least one point.")
+        raise InvalidInput(f"{who()}: {name} is empty; give at least one point.")
     if isinstance(k.domain, Vectors) and isinstance(points, np.ndarray):
         points = points.astype(np.float64, copy=False)
     return k, points
 
 
 def pool(
-    samples: list[Any],
-    kernel: Any,
-    weights: list[Any],
-    owner: str,
-    names: list[str],
-    fit: bool = True,
+    samples: list[Any], kernel: Any, weights: list[Any], names: list[str], fit: bool = True
 ) -> tuple[Kernel, Any, list[int], np.ndarray | None]:
     """Return the kernel made for all points, the points of all samples, their sizes and weights.
 
     Columns that have names are matched by them.
     """
     several = [Table(X) if isinstance(X, dict) else X for X in samples]
-    checked = [one_sample(several[0], kernel, owner, names[0])]
+    checked = [one_sample(several[0], kernel, names[0])]
     k, Z = checked[0]
     if isinstance(k.domain, Vectors):
-        several = _same_columns(several, names, owner)
+        several = _same_columns(several, names)
     for X, name in zip(several[1:], names[1:], strict=True):
-        checked.append(one_sample(X, kernel, owner, name))
+        checked.append(one_sample(X, kernel, name))
     sizes = [k.domain.size(Z)]
     for (_, points), name in zip(checked[1:], names[1:], strict=True):
         sizes.append(k.domain.size(points))
@@ -135,49 +130,46 @@ def pool(
         widths = [width[0] for width in widths if width]
         if len(widths) == 2 and widths[0] != widths[1]:
             raise InvalidInput(
-                f"{owner}: {names[0]} has {widths[0]} columns and {name} has {widths[1]}; all "
+                f"{who()}: {names[0]} has {widths[0]} columns and {name} has {widths[1]}; all "
                 "samples need the same columns in the same order."
             )
         try:
             Z = concatenate(k.domain, Z, points)
         except InvalidInput as error:
-            raise InvalidInput(f"{owner}: {str(error).removeprefix('Points: ')}") from None
+            raise InvalidInput(f"{who()}: {str(error).removeprefix('Points: ')}") from None
     w: np.ndarray | None = None
     if any(weight is not None for weight in weights):
         parts = []
         for weight, size, name in zip(weights, sizes, names, strict=True):
-            given = check_weights(weight, size, f"{owner} (weights of {name})")
+            with speaking_for(f"{who()} (weights of {name})"):
+                given = check_weights(weight, size)
             parts.append(np.ones(size) if given is None else given)
         w = np.concatenate(parts)
-    Z = _square(k.domain, Z, sizes, owner, names)
+    Z = _square(k.domain, Z, sizes, names)
     return k.fit_params(Z, w) if fit else k, Z, sizes, w
 
 
-def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any, owner: str) -> Pair:
+def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any) -> Pair:
     """Return two variables observed together, each with a kernel made for it.
 
-    Parameters
-    ----------
     X, Y : collections of n points
         Row i of both belongs together; of a precomputed kernel the Gram matrix.
     kernel_x, kernel_y : Kernel, str, callable or None
         The kernels; RBF at the median distance when left out.
     sample_weight : array of shape (n,) or None
         Weights of the rows.
-    owner : str
-        Whose arguments they are.
     """
-    kx, A = one_sample(X, kernel_x, owner, "X")
-    ky, B = one_sample(Y, kernel_y, owner, "Y")
+    kx, A = one_sample(X, kernel_x, "X")
+    ky, B = one_sample(Y, kernel_y, "Y")
     n, m = kx.domain.size(A), ky.domain.size(B)
     if n != m:
         raise InvalidInput(
-            f"{owner}: X has {n} rows and Y has {m}; row i of both must belong together."
+            f"{who()}: X has {n} rows and Y has {m}; row i of both must belong together."
         )
-    w = check_weights(sample_weight, n, owner)
-    A = _square(kx.domain, A, [n], owner, ["X"])
-    B = _square(ky.domain, B, [n], owner, ["Y"])
-    place = place_of(X, Y, owner=owner)
+    w = check_weights(sample_weight, n)
+    A = _square(kx.domain, A, [n], ["X"])
+    B = _square(ky.domain, B, [n], ["Y"])
+    place = place_of(X, Y)
     return Pair(kx.fit_params(A, w), A, ky.fit_params(B, w), B, n, w, place)
 
 
@@ -188,13 +180,13 @@ def as_counts(weights: np.ndarray | None) -> np.ndarray | None:
     return weights.astype(np.int64)
 
 
-def as_rng(rng: Any, owner: str) -> np.random.Generator:
+def as_rng(rng: Any) -> np.random.Generator:
     """Return a generator for None, a seed or a generator."""
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{owner}: rng={rng!r}; give None, a whole number of 0 or more, or a "
+            f"{who()}: rng={rng!r}; give None, a whole number of 0 or more, or a "
             "numpy.random.Generator."
         ) from error
 
@@ -218,7 +210,7 @@ def _as_column(X: Any) -> Any:
     return values[:, None] if values.ndim == 1 and values.dtype.kind in "fiub" else X
 
 
-def _same_columns(samples: list[Any], names: list[str], owner: str) -> list[Any]:
+def _same_columns(samples: list[Any], names: list[str]) -> list[Any]:
     """Return samples whose named columns stand in the order of the first that has names."""
     named = [isinstance(X, Table) or is_frame(X) for X in samples]
     if sum(named) < 2:
@@ -235,7 +227,7 @@ def _same_columns(samples: list[Any], names: list[str], owner: str) -> list[Any]
             lacks = f" lacks {', '.join(missing)}" if missing else ""
             more = f" has {', '.join(extra)} more" if extra else ""
             raise InvalidInput(
-                f"{owner}: {names[i]}{lacks}{' and' * bool(missing and extra)}{more}, compared to "
+                f"{who()}: {names[i]}{lacks}{' and' * bool(missing and extra)}{more}, compared to "
                 f"the columns of {names[first]}; choose the same columns of all samples."
             )
         if list(table.names) != list(wanted):
@@ -243,7 +235,7 @@ def _same_columns(samples: list[Any], names: list[str], owner: str) -> list[Any]
     return out
 
 
-def _square(domain: Domain, Z: Any, sizes: list[int], owner: str, names: list[str]) -> Any:
+def _square(domain: Domain, Z: Any, sizes: list[int], names: list[str]) -> Any:
     """Return points, or the Gram matrix of all; or say what its rows are expected to be."""
     if domain.holds_points:
         return Z
@@ -252,11 +244,11 @@ def _square(domain: Domain, Z: Any, sizes: list[int], owner: str, names: list[st
         what = " and ".join(names)
         many = f"K[:n] and K[n:] of the {total} × {total} matrix of all points"
         raise InvalidInput(
-            f"{owner}: {what} hold {total} rows of kernel values with {np.shape(Z)[-1]} columns; "
+            f"{who()}: {what} hold {total} rows of kernel values with {np.shape(Z)[-1]} columns; "
             + (f"give {many}." if len(sizes) > 1 else "give the square Gram matrix.")
         )
     try:
         what = names[0] if len(sizes) == 1 else "the Gram matrix of all points"
         return domain.check_training(Z, what)
     except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None
+        raise InvalidInput(f"{who()}: {str(error).removeprefix('Precomputed: ')}") from None

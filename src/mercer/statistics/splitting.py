@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import check_weights
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
@@ -34,6 +34,7 @@ from mercer.statistics.two_sample import (
 RIDGE = 1e-8
 
 
+@speaks("mmd_split_test")
 def mmd_split_test(
     X: Any,
     Y: Any,
@@ -111,31 +112,30 @@ def mmd_split_test(
     >>> result.pvalue
     0.01
     """
-    owner = "mmd_split_test"
-    generator = as_rng(rng, owner)
-    share = check_fraction(train_fraction, owner)
-    given = weights_of(sample_weight, ["X", "Y"], owner)
-    sizes = [size_of(Z, kernels, owner, name) for Z, name in ((X, "X"), (Y, "Y"))]
-    together = check_null(null, NULLS, owner) == "wild"
+    generator = as_rng(rng)
+    share = check_fraction(train_fraction)
+    given = weights_of(sample_weight, ["X", "Y"])
+    sizes = [size_of(Z, kernels, name) for Z, name in ((X, "X"), (Y, "Y"))]
+    together = check_null(null, NULLS) == "wild"
     if together and (sizes[0] != sizes[1] or sample_weight is not None):
         raise InvalidInput(
-            f"{owner}: null='wild' exchanges x_i with y_i and needs samples of one size without "
+            f"{who()}: null='wild' exchanges x_i with y_i and needs samples of one size without "
             f"weights; X has {sizes[0]} points and Y has {sizes[1]}. Use null='permutation'."
         )
     if together and np.shape(blocks) == (sizes[0],):
         blocks = (blocks, blocks)  # labels of pairs
-    groups = groups_of(blocks, sizes, owner)
-    parts = [split_rows(sizes[0], given[0], groups[0], share, 2, generator, owner, "X")]
+    groups = groups_of(blocks, sizes)
+    parts = [split_rows(sizes[0], given[0], groups[0], share, 2, generator, "X")]
     if together:
         parts.append(parts[0])  # pairs stay pairs
     else:
-        parts.append(split_rows(sizes[1], given[1], groups[1], share, 2, generator, owner, "Y"))
+        parts.append(split_rows(sizes[1], given[1], groups[1], share, 2, generator, "Y"))
     train, test = zip(*parts, strict=True)
-    points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, train, owner)
+    points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, train)
     centred = [centred_features(k, z, points.weights) for k, z in zip(collection, Z, strict=True)]
     if rank is not None:
-        check_index(rank, "rank", owner, 1)
-    criteria = _mmd_criteria(centred, points, rank, generator, owner)
+        check_index(rank, "rank", 1)
+    criteria = _mmd_criteria(centred, points, rank, generator)
     kernel = collection[int(np.argmax(criteria))]
     result = compare_samples(
         X,
@@ -143,7 +143,6 @@ def mmd_split_test(
         kernel,
         n_permutations,
         generator,
-        owner,
         estimator=estimator,
         null=null,
         blocks=None if blocks is None else np.concatenate(groups),
@@ -158,16 +157,12 @@ def mmd_split_test(
 
 # ------------------------------------------------------------------------------------ criteria
 def _mmd_criteria(
-    kernels: list[tuple[Kernel, Any]],
-    points: Labelled,
-    rank: int | None,
-    rng: np.random.Generator,
-    owner: str,
+    kernels: list[tuple[Kernel, Any]], points: Labelled, rank: int | None, rng: np.random.Generator
 ) -> np.ndarray:
     """Return MMD²/σ of each kernel: the mean and the variance of the witness, points left out."""
     labels, weights, own = points.labels, points.weights, points.own
     t = np.where(labels[:, None] == np.arange(2), weights[:, None], 0.0)
-    sums, diagonals = _row_sums(kernels, points, t, rank, rng, owner)
+    sums, diagonals = _row_sums(kernels, points, t, rank, rng)
     n, m = t.sum(0)
     each = own @ t / t.sum(0) ** 2  # 1/n for points that count once
     x, y = labels == 0, labels == 1
@@ -197,7 +192,6 @@ def _row_sums(
     t: np.ndarray,
     rank: int | None,
     rng: np.random.Generator,
-    owner: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return K t without the diagonals, which come second, of each kernel in turn."""
     if rank is None:
@@ -207,7 +201,7 @@ def _row_sums(
         return sums[back], diagonals[back]
     sums, diagonals = np.empty((len(kernels), *t.shape)), np.empty((len(kernels), len(t)))
     for k, (kernel, Z) in enumerate(kernels):
-        F = choose_forms(kernel, Z, points.weights, rank=rank, rng=rng, owner=owner).F
+        F = choose_forms(kernel, Z, points.weights, rank=rank, rng=rng).F
         diagonals[k] = np.einsum("ri,ri->i", F, F)
         sums[k] = F.T @ (F @ t) - diagonals[k][:, None] * t
     return sums, diagonals
@@ -226,17 +220,16 @@ def split_rows(
     share: float,
     least: int,
     rng: np.random.Generator,
-    owner: str,
     name: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights of the part that chooses and of the part that is tested."""
-    given = check_weights(sample_weight, n, owner)
+    given = check_weights(sample_weight, n)
     w = np.ones(n) if given is None else given
     counts = as_counts(w)
     if counts is not None:
         require_memory(
             64 * int(counts.sum()),
-            f"{owner}: a split of the {int(counts.sum())} rows that the weights count",
+            f"{who()}: a split of the {int(counts.sum())} rows that the weights count",
             "Give smaller counts",
         )
     # Units that are not split: blocks, or copies of a row, or rows.
@@ -252,31 +245,31 @@ def split_rows(
         size = int((part > 0).sum() if counts is None else part.sum())
         if size < least:
             raise InvalidInput(
-                f"{owner}: the part of {name} that {what} has {size} points, and needs "
+                f"{who()}: the part of {name} that {what} has {size} points, and needs "
                 f"{least}; give more points, or another train_fraction than {share:g}."
             )
     return train, test
 
 
-def groups_of(blocks: Any, sizes: list[int], owner: str) -> list[np.ndarray]:
+def groups_of(blocks: Any, sizes: list[int]) -> list[np.ndarray]:
     """Return for each row of each sample what it must stay together with."""
-    codes = row_labels(blocks, sizes, "blocks", owner)
+    codes = row_labels(blocks, sizes, "blocks")
     codes = np.arange(sum(sizes)) if codes is None else codes
     return np.split(codes, np.cumsum(sizes)[:-1])
 
 
-def check_fraction(train_fraction: Any, owner: str) -> float:
+def check_fraction(train_fraction: Any) -> float:
     number = isinstance(train_fraction, int | float | np.number)
     if not (number and 0 < train_fraction < 1):
         raise InvalidInput(
-            f"{owner}: train_fraction={train_fraction!r}; give a number between 0 and 1."
+            f"{who()}: train_fraction={train_fraction!r}; give a number between 0 and 1."
         )
     return float(train_fraction)
 
 
-def size_of(X: Any, kernels: Any, owner: str, name: str) -> int:
-    kernel = None if kernels is None else listed(kernels, owner)[0]
-    k, points = one_sample(X, kernel, owner, name)
+def size_of(X: Any, kernels: Any, name: str) -> int:
+    kernel = None if kernels is None else listed(kernels)[0]
+    k, points = one_sample(X, kernel, name)
     return int(k.domain.size(points))
 
 
@@ -293,6 +286,7 @@ def told(
 # ---- Kernel choice by splitting pairs: a part chooses the kernels, the rest is tested ----
 
 
+@speaks("hsic_split_test")
 def hsic_split_test(
     X: Any,
     Y: Any,
@@ -368,21 +362,18 @@ def hsic_split_test(
     >>> hsic_split_test(x, y, rng=0).pvalue
     0.001
     """
-    owner = "hsic_split_test"
-    check_options(estimator, null, n_permutations, early_stop, owner)
-    generator = as_rng(rng, owner)
-    share = check_fraction(train_fraction, owner)
-    n = size_of(X, kernels_x, owner, "X")
-    (labels,) = groups_of(blocks, [n], owner)
-    train, test = split_rows(n, sample_weight, labels, share, 4, generator, owner, "X and Y")
-    first, second = paired_collections(
-        X, Y, kernels_x, kernels_y, n_bandwidths, families, train, owner
-    )
-    xs, ys = ([observations(pair, owner) for pair in side] for side in (first, second))
+    check_options(estimator, null, n_permutations, early_stop)
+    generator = as_rng(rng)
+    share = check_fraction(train_fraction)
+    n = size_of(X, kernels_x, "X")
+    (labels,) = groups_of(blocks, [n])
+    train, test = split_rows(n, sample_weight, labels, share, 4, generator, "X and Y")
+    first, second = paired_collections(X, Y, kernels_x, kernels_y, n_bandwidths, families, train)
+    xs, ys = ([observations(pair) for pair in side] for side in (first, second))
     if rank is None:
         criteria = _criteria(xs, ys)
     else:
-        criteria = _ranked_criteria(xs, ys, rank, generator, owner)
+        criteria = _ranked_criteria(xs, ys, rank, generator)
     kernels = [(x.kernel_x, y.kernel_y) for x in first for y in second]
     best = int(np.argmax(criteria))
     y = second[best % len(second)]
@@ -390,16 +381,15 @@ def hsic_split_test(
     rows = np.arange(n)
     if sample_weight is None:  # 0 and 1 only say which part a row is in
         rows = np.flatnonzero(test)
-        chosen = taken(chosen, rows, owner)
+        chosen = taken(chosen, rows)
     result = pair_test(
         chosen,
         n_permutations,
         generator,
-        owner,
         estimator=estimator,
         null=null,
         blocks=None if blocks is None else labels[rows],
-        strata=labels_at(strata, rows, n, "strata", owner),
+        strata=labels_at(strata, rows, n, "strata"),
         early_stop=early_stop,
         rank=rank,
     )
@@ -452,11 +442,7 @@ def _ratio(rows: np.ndarray, w: np.ndarray, size: float) -> float:
 
 
 def _ranked_criteria(
-    xs: list[Observations],
-    ys: list[Observations],
-    rank: int,
-    rng: np.random.Generator,
-    owner: str,
+    xs: list[Observations], ys: list[Observations], rank: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the same from features of each kernel.
 
@@ -464,8 +450,8 @@ def _ranked_criteria(
     sᵢ + sⱼ add sᵢGᵢᵀGᵀw + GᵢᵀGᵀ(w∘s), of which the first is 0.
     """
     w = xs[0].weights
-    first = [pivoted_factor(x.pair.kernel_x, x.pair.X, rank, rng, owner) for x in xs]
-    second = [pivoted_factor(y.pair.kernel_y, y.pair.Y, rank, rng, owner) for y in ys]
+    first = [pivoted_factor(x.pair.kernel_x, x.pair.X, rank, rng) for x in xs]
+    second = [pivoted_factor(y.pair.kernel_y, y.pair.Y, rank, rng) for y in ys]
     out = []
     for x in first:
         F = x.centred(w)

@@ -122,7 +122,7 @@ def test_real_lengths_do_not_depend_on_the_numbering_of_nodes():
     order = rng.permutation(n)
     graphs = [Graph(A), Graph(A[np.ix_(order, order)])]
     found = []
-    for _, u, v, d in shortest_path.joined_pairs(Graphs().check(graphs), True, "test"):
+    for _, u, v, d in shortest_path.joined_pairs(Graphs().check(graphs), True):
         D = np.full((2 * n, 2 * n), np.inf)
         D[u, v] = d
         found.append(D)

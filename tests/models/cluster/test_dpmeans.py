@@ -219,7 +219,7 @@ def test_tiles_give_the_same_clusters():
     whole = DPMeans(0.5, RBF(8.0)).fit(X)
     with mercer.config(memory=400_000):
         tiles = DPMeans(0.5, RBF(8.0)).fit(X)
-        assert KernelSpace(RBF(8.0), X, np.ones(len(X)), "").K is None
+        assert KernelSpace(RBF(8.0), X, np.ones(len(X))).K is None
         np.testing.assert_array_equal(tiles.predict(X), tiles.labels_)
         many = DPMeans(0.0).fit(X)
     np.testing.assert_array_equal(whole.labels_, tiles.labels_)
@@ -233,7 +233,7 @@ def test_spaces_tell_true_distances():
     means = np.array([np.average(X[labels == c], axis=0, weights=w[labels == c]) for c in range(3)])
     expected = ((X[:, None] - means) ** 2).sum(2)
     kernel = mercer.Linear()
-    for space in (InputSpace(X, w), InputSpace(sp.csr_array(X), w), KernelSpace(kernel, X, w, "")):
+    for space in (InputSpace(X, w), InputSpace(sp.csr_array(X), w), KernelSpace(kernel, X, w)):
         found = space.to_means(labels, 3)
         np.testing.assert_allclose(found.own, expected[np.arange(12), labels], atol=1e-12)
         np.testing.assert_array_equal(found.index, expected.argmin(1))

@@ -109,7 +109,7 @@ def test_fractions_of_copies_and_zero_weights(owned):
         ]
     )
     kernel, data = (RBF(1.0), X) if owned else (mercer.Precomputed(), A)
-    S = NormalisedAffinity(kernel, data, w, "test")
+    S = NormalisedAffinity(kernel, data, w)
     assert S.owned is owned
     np.testing.assert_allclose(S.degrees, d, rtol=1e-12)
     dense = np.sqrt(np.outer(w, w)) * A
@@ -124,7 +124,7 @@ def test_fractions_of_copies_and_zero_weights(owned):
 
 def test_degrees_keep_their_digits_beside_large_loops():
     A = np.array([[1.0, 1e-20, 0], [1e-20, 1.0, 2e-20], [0, 2e-20, 1.0]])
-    S = NormalisedAffinity(mercer.Precomputed(), A, np.ones(3), "test")
+    S = NormalisedAffinity(mercer.Precomputed(), A, np.ones(3))
     np.testing.assert_allclose(S.degrees, [1e-20, 3e-20, 2e-20], rtol=1e-12)
 
 
@@ -153,7 +153,7 @@ def test_tiles_give_the_same_clusters():
     X, y = blobs(each=100)
     whole = SpectralClustering(4, RBF(2.0), random_state=0).fit(X)
     with mercer.config(memory=1_500_000):
-        assert NormalisedAffinity(RBF(2.0), X, np.ones(len(X)), "").matrix is None
+        assert NormalisedAffinity(RBF(2.0), X, np.ones(len(X))).matrix is None
         tiles = SpectralClustering(4, RBF(2.0), random_state=0, method="exact").fit(X)
         np.testing.assert_array_equal(tiles.predict(X), tiles.labels_)
         with pytest.raises(InvalidInput, match="Negative values"):

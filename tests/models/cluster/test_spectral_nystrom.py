@@ -36,7 +36,7 @@ def model(k=3, scale=2.0, rank=40, **options):
 def test_the_operator_is_what_it_says(rng):
     X, w = rng.standard_normal((30, 2)), rng.uniform(0, 3, 30)
     w[:4], w[4:8] = 0.0, 0.3
-    S = LowRankAffinity(RBF(1.0), X, w, 9, np.random.RandomState(0), "test")
+    S = LowRankAffinity(RBF(1.0), X, w, 9, np.random.RandomState(0))
     A = S.F.T @ S.F
     d = np.array(
         [
@@ -86,7 +86,7 @@ def test_clusters_at_a_low_rank():
 def test_certificate_is_that_of_the_factor():
     X, _ = blobs()
     low = model(rank=15).fit(X)
-    S = LowRankAffinity(RBF(2.0), X, np.ones(len(X)), 15, np.random.RandomState(0), "test")
+    S = LowRankAffinity(RBF(2.0), X, np.ones(len(X)), 15, np.random.RandomState(0))
     Z = low.embedding_ * np.sqrt(np.maximum(S.degrees, S.loops))[:, None]
     assert not (S.degrees < S.loops).any()
     gaps = S @ Z - (2 - low.eigenvalues_) * Z

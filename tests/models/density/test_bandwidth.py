@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import gaussian_kde
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
     Bandwidth,
@@ -161,8 +161,8 @@ def test_centres_have_few_digits():
     ],
 )
 def test_refused(bandwidth, match):
-    with pytest.raises(InvalidInput, match=match) as caught:
-        as_bandwidth(bandwidth, X, owner="Mine")
+    with pytest.raises(InvalidInput, match=match) as caught, speaking_for("Mine"):
+        as_bandwidth(bandwidth, X)
     assert str(caught.value).startswith("Mine: ")
 
 
@@ -173,7 +173,7 @@ def test_rules_refuse_what_has_no_spread():
         as_bandwidth("scott", X[:1])
     with pytest.raises(InvalidInput, match="there is one"):
         as_bandwidth("scott", X[:2], np.array([5.0, 0.0]))
-    scales, total = column_scales(X, None, "scott", "Mine")
+    scales, total = column_scales(X, None, "scott")
     assert total == 40
     np.testing.assert_allclose(scales, X.std(axis=0, ddof=1), rtol=1e-12)
 

@@ -11,7 +11,7 @@ from scipy.integrate import dblquad, quad, tplquad
 from scipy.special import gamma
 from sklearn.neighbors import KernelDensity as Peer
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.models.density.bandwidth import SMOOTHINGS, Smoothing, smoothing
 
 COMPACT = [name for name in SMOOTHINGS if name not in ("gaussian", "exponential")]
@@ -191,5 +191,5 @@ def test_names():
     assert smoothing("linear").name == "triangular"
     assert smoothing(Smoothing("cosine")).name == "cosine"
     for bad in ("rbf", "precomputed", "", None, 3, ["gaussian"], np.array(["gaussian"])):
-        with pytest.raises(InvalidInput, match=r"Mine.*epanechnikov"):
-            smoothing(bad, "Mine")
+        with pytest.raises(InvalidInput, match=r"Mine.*epanechnikov"), speaking_for("Mine"):
+            smoothing(bad)

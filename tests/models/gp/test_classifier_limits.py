@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer import RBF, FromFunction, GaussianProcessClassifier
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite, speaking_for
 from mercer.models.gp.classes.ep import ep
 from mercer.models.gp.classes.variational import vi
 
@@ -100,7 +100,7 @@ def test_visits_work_in_the_memory_of_sweeps():
 
 
 def test_newton_steps_of_many_classes_need_one_matrix():
-    from mercer.models.gp.classes.variational import Bound, ascend
+    from mercer.models.gp.classes.variational import EvidenceBound, ascend
 
     X, y = data(300)
     K, t = np.asarray(RBF()(X)), 2.0 * y - 1.0
@@ -110,7 +110,7 @@ def test_newton_steps_of_many_classes_need_one_matrix():
         bend, zero = p * (1 - p), np.zeros((*mean.shape, 4))
         return float(-np.log1p(np.exp(-mean)).sum()), t[:, None] - p, bend, zero, 0 * bend, None
 
-    bound = Bound(K, likelihood, 4)
+    bound = EvidenceBound(K, likelihood, 4)
     x = ascend(bound).point
     assert peak_of(lambda: bound.newton(x)) < 1.6 * K.nbytes
 
@@ -166,10 +166,10 @@ def test_functions_that_are_no_kernels_are_named(method):
     K = np.eye(4) + 3.0 * (np.ones((4, 4)) - np.eye(4)) * np.kron(np.eye(2), np.ones((2, 2)))
     from mercer.models.gp.classes.inference import Inference, choose_scheme
 
-    scheme = choose_scheme(method, "logit", "auto", 2, "Owner")
+    scheme = choose_scheme(method, "logit", "auto", 2)
     codes = np.array([0, 1, 0, 1])
-    with pytest.raises(NotPositiveDefinite, match=r"^Owner: Precomputed"):
-        Inference(1e3 * K, codes, 2, None, scheme, "Owner").posterior(mercer.Precomputed())
+    with pytest.raises(NotPositiveDefinite, match=r"^Owner: Precomputed"), speaking_for("Owner"):
+        Inference(1e3 * K, codes, 2, None, scheme).posterior(mercer.Precomputed())
 
 
 # -- labels that contradict ----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 import mercer
 from mercer import RBF, Matern, Precomputed
-from mercer.errors import MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.errors import MemoryBudgetExceeded, NotPositiveDefinite, speaking_for
 from mercer.models.gp.regression.evidence import Evidence
 
 N, D = 23, 3
@@ -99,10 +99,9 @@ class TestFailure:
         with (
             mercer.config(memory=10_000),
             pytest.raises(MemoryBudgetExceeded, match=r"Who: .*Spar"),
+            speaking_for("Who"),
         ):
-            Evidence(rng.standard_normal((500, 2)), np.ones((500, 1)), owner="Who").value(
-                RBF(), 0.1
-            )
+            Evidence(rng.standard_normal((500, 2)), np.ones((500, 1))).value(RBF(), 0.1)
 
 
 class TestMemory:

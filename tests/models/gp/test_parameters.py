@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.kernels import RBF, Coregion, Matern, Periodic, Precomputed, White
 from mercer.models.gp.parameters import Parameters, log_density
 
@@ -102,10 +102,11 @@ def test_starts_far_away_have_room_on_both_sides():
 )
 def test_unknown_names_are_refused_with_the_legal_ones(option, name):
     given = {"fixed": [name], "bounds": {name: (1, 2)}, "priors": {name: stats.gamma(2.0)}}[option]
-    with pytest.raises(
-        InvalidInput, match=rf"^Owner: {option} names .*'k2__length_scale', 'noise'"
+    with (
+        pytest.raises(InvalidInput, match=rf"^Owner: {option} names .*'k2__length_scale', 'noise'"),
+        speaking_for("Owner"),
     ):
-        Parameters(KERNEL, 0.1, owner="Owner", **{option: given})
+        Parameters(KERNEL, 0.1, **{option: given})
 
 
 def test_a_classifier_has_no_noise_to_name():
@@ -117,8 +118,11 @@ def test_a_classifier_has_no_noise_to_name():
 
 @pytest.mark.parametrize("pair", [(2, 1), (0, 1), (-1, 1), (1, np.inf), (np.nan, 1), 3, "ab", (1,)])
 def test_bad_bounds(pair):
-    with pytest.raises(InvalidInput, match=r"Owner: bounds\['noise'\].*0 < low ≤ high"):
-        Parameters(RBF(), 0.1, bounds={"noise": pair}, owner="Owner")
+    with (
+        pytest.raises(InvalidInput, match=r"Owner: bounds\['noise'\].*0 < low ≤ high"),
+        speaking_for("Owner"),
+    ):
+        Parameters(RBF(), 0.1, bounds={"noise": pair})
 
 
 def test_contradictions_and_wrong_kinds():
@@ -130,7 +134,8 @@ def test_contradictions_and_wrong_kinds():
         Parameters(RBF(), priors={"length_scale": 2.0})
     with pytest.raises(InvalidInput, match="fixed=3"):
         Parameters(RBF(), fixed=3)
-    with pytest.raises(InvalidInput, match=r"theta has shape \(3,\), expected \(1,\)"):
+    words = r"theta has shape \(3,\), expected \(1,\)"
+    with pytest.raises(InvalidInput, match=words), speaking_for("GaussianProcessRegressor"):
         Parameters(RBF()).read(np.zeros(3))
 
 
@@ -170,8 +175,11 @@ def test_priors_add_and_leave_out_what_is_held():
 def test_outside_the_support_is_minus_infinity_and_no_start():
     law = stats.uniform(1.0, 2.0)
     assert log_density(law, np.log(3.5)) == (-np.inf, 0.0)
-    with pytest.raises(InvalidInput, match=r"Me: the start length_scale = 0\.5 has no finite dens"):
-        Parameters(RBF(0.5), priors={"length_scale": law}, owner="Me")
+    with (
+        pytest.raises(InvalidInput, match=r"Me: the start length_scale = 0\.5 has no finite dens"),
+        speaking_for("Me"),
+    ):
+        Parameters(RBF(0.5), priors={"length_scale": law})
     p = Parameters(RBF(2.0), priors={"length_scale": law})
     assert p.log_prior(np.log([0.5]))[0] == -np.inf
 
@@ -272,7 +280,7 @@ def test_laws_that_are_no_density_of_one_number(law, words):
     ],
 )
 def test_theta_that_is_no_logarithm(theta, words):
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInput, match=words), speaking_for("GaussianProcessRegressor"):
         Parameters(RBF(), 0.1).read(theta)
 
 

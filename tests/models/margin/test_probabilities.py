@@ -16,7 +16,7 @@ from sklearn.svm import SVC as LibSVC
 
 import mercer
 from mercer import RBF, SVC, NuSVC
-from mercer.errors import InvalidInput, ModelFileError, NotConverged
+from mercer.errors import InvalidInput, ModelFileError, NotConverged, speaking_for
 from mercer.models.margin.folds import (
     deal_folds,
     fold_machines,
@@ -153,7 +153,7 @@ def test_folds_are_those_of_cold_fits():
     for kind, (X, y) in {"ovo": scaled(load_iris), "ovr": scaled(load_wine)}.items():
         model = SVC(multi_class=kind, tol=1e-6, probability=True, C=2.0).fit(X, y)
         data = model._prepare(X, y, None)
-        rows = gram_rows(data.kernel, data.X, "SVC")
+        rows = gram_rows(data.kernel, data.X)
         fold = stratified_folds(y)
         for k in range(5):
             train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -173,7 +173,7 @@ def test_folds_begin_at_the_full_solution():
     X, y = two_classes(600, flip_y=0.02, class_sep=1.5)
     model = SVC(C=0.5).fit(X, y)
     data = model._prepare(X, y, None)
-    rows = gram_rows(data.kernel, data.X, "SVC")
+    rows = gram_rows(data.kernel, data.X)
     fold = stratified_folds(y)
     trains = [np.flatnonzero(fold != k) for k in range(5)]
     full = np.zeros((1, len(y)))
@@ -207,7 +207,7 @@ def test_a_class_missing_from_training_says_the_other():
     for kind in ("ovo", "ovr"):
         model = SVC(multi_class=kind).fit(X, y)
         data = model._prepare(X, y, None)
-        rows = gram_rows(data.kernel, data.X, "SVC")
+        rows = gram_rows(data.kernel, data.X)
         start = np.zeros((3, 9))
         parts = fold_machines(model, data, rows, np.arange(8), start)
         values = values_at(rows, parts, np.array([8]))
@@ -226,13 +226,13 @@ def test_splits_leave_out_rows_without_weight():
     model = SVC()
     data = model._prepare(X, y, w)
     for cv in (4, [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]):
-        for train, test in splits(cv, X, y, data, None, "test"):
+        for train, test in splits(cv, X, y, data, None):
             assert not set(train) & set(test)
             assert set(data.kept[train]) <= set(range(30)) - {3, 17}
             np.testing.assert_array_equal(data.y[test], y[data.kept[test]])
     for bad in (1, 31, 0, -2, True, "five", 2.5, None, [(np.arange(5), [99])], [([0], [3])]):
-        with pytest.raises(InvalidInput):
-            splits(bad, X, y, data, None, "test")
+        with pytest.raises(InvalidInput), speaking_for("test"):
+            splits(bad, X, y, data, None)
 
 
 # ------------------------------------------------------------------------------- names and weights
@@ -293,22 +293,22 @@ def test_dealt_folds():
     X, y = two_classes(203, n_classes=3, n_clusters_per_class=1)
     model = SVC(RBF(1.0))
     data = model._prepare(X, y, None)
-    fold, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
+    fold, counts = deal_folds(data, gram_rows(data.kernel, data.X))
     np.testing.assert_array_equal(counts, np.bincount(y))
     for c in range(3):
         assert np.ptp(np.bincount(fold[y == c], minlength=5)) <= 1
     assert np.ptp(np.bincount(fold)) <= 1
     # points that never meet have the same key, yet are no copies of one another
     data = SVC(RBF(1e-6))._prepare(X, y, None)
-    far, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
+    far, counts = deal_folds(data, gram_rows(data.kernel, data.X))
     np.testing.assert_array_equal(counts, np.bincount(y))
     assert np.ptp(np.bincount(far)) <= 1
     # copies stay together, also a thousand of them
     data = SVC(RBF(1.0))._prepare(np.repeat(X, 7, axis=0), np.repeat(y, 7), None)
-    copies, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
+    copies, counts = deal_folds(data, gram_rows(data.kernel, data.X))
     np.testing.assert_array_equal(copies, np.repeat(fold, 7))
     data = SVC(RBF(1.0))._prepare(np.zeros((1000, 2)), np.arange(1000) % 2, None)
-    copies, counts = deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))
+    copies, counts = deal_folds(data, gram_rows(data.kernel, data.X))
     assert counts.tolist() == [1, 1] and len(np.unique(copies)) == 2
 
 
@@ -318,7 +318,7 @@ def test_margin_points_are_not_taken_for_one():
     model = SVC(RBF(3.0), C=1e4).fit(X, y)
     assert (model.support_kind_ == "margin").sum() > 50
     data = model._prepare(X, y, None)
-    assert np.ptp(np.bincount(deal_folds(data, gram_rows(data.kernel, data.X, "SVC"))[0])) <= 1
+    assert np.ptp(np.bincount(deal_folds(data, gram_rows(data.kernel, data.X))[0])) <= 1
 
 
 # ------------------------------------------------------------------------------------------- NuSVC

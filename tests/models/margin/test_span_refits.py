@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import mercer
 from mercer import RBF, SVC, SVR, KernelERM, KernelQuantileRegressor, Linear, NuSVR, Polynomial
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.models.margin.left_out import FAILS, refitted
 from mercer.selection.tuning.errors import CountedErrors
 
@@ -148,18 +148,21 @@ def test_many_rows_are_probed_and_the_rest_is_named():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        out = refitted(values, fitted, spread, lambda i: again(i, 0.1), "loo")
+        out = refitted(values, fitted, spread, lambda i: again(i, 0.1))
     assert asked == [299, 298, 297, 296, 295]  # the farthest; there the rule holds
     assert np.abs(out - values).max() == pytest.approx(0.1)
     asked.clear()
-    with pytest.warns(UserWarning, match="220 others .* unreliable. Use cross-validation"):
-        refitted(values, fitted, spread, lambda i: again(i, 9.0), "loo")
+    with (
+        pytest.warns(UserWarning, match="220 others .* unreliable. Use cross-validation"),
+        speaking_for("loo"),
+    ):
+        refitted(values, fitted, spread, lambda i: again(i, 9.0))
     assert len(asked) == 50
     asked.clear()
-    few = refitted(values[:200], fitted[:200], spread, lambda i: again(i, 9.0), "loo")
+    few = refitted(values[:200], fitted[:200], spread, lambda i: again(i, 9.0))
     assert len(asked) == np.sum(values[:200] > 0.5)
     np.testing.assert_array_equal(few[values[:200] <= 0.5], values[values <= 0.5])
-    assert np.isfinite(refitted(np.full((20, 1), np.nan), fitted[:20], spread, float, "x")).all()
+    assert np.isfinite(refitted(np.full((20, 1), np.nan), fitted[:20], spread, float)).all()
 
 
 def test_far_rows_of_many_are_fitted_again():
@@ -176,8 +179,11 @@ def test_tune_says_once_that_the_rule_does_not_hold():
             warnings.simplefilter("error")
             with counted._counting():
                 warnings.warn(f"loo: {FAILS}: {rest} others", UserWarning, stacklevel=1)
-    with pytest.warns(UserWarning, match="for 2 settings in tune .* use criterion='cv'"):
-        counted.warn("SVR")
+    with (
+        pytest.warns(UserWarning, match="for 2 settings in tune .* use criterion='cv'"),
+        speaking_for("SVR"),
+    ):
+        counted.warn()
 
 
 def test_tune_by_leaving_out_is_not_led_astray():

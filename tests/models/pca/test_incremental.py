@@ -21,7 +21,7 @@ from mercer import (
     save,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
-from mercer.models.pca.incremental import Basis, Moments
+from mercer.models.pca.incremental import RunningScatter, SpanBasis
 from mercer.settings import get_config
 
 
@@ -174,7 +174,7 @@ def test_one_point_and_equal_points(kernel):
 def test_moments_are_those_of_all_rows():
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((50, 4)) + 3, rng.uniform(0.1, 2, 50)
-    moments = Moments.none(4)
+    moments = RunningScatter.none(4)
     for part in np.array_split(np.arange(50), 7):
         moments = moments.add(X[part], w[part])
     mean = np.average(X, axis=0, weights=w)
@@ -208,7 +208,7 @@ def test_a_limited_basis_follows_data_that_drift(n_batches):
 def test_dropping_points_keeps_the_moments_of_what_stays():
     X = points(30, 2)
     kernel = RBF(1.0)
-    empty = Basis(None, np.zeros((0, 0)))
+    empty = SpanBasis(None, np.zeros((0, 0)))
     full, left = empty.grown(kernel, X, 30, "test")
     assert len(full.L) == 30 and left.max() == 0
     F = full.coordinates(kernel, X)
@@ -217,8 +217,8 @@ def test_dropping_points_keeps_the_moments_of_what_stays():
     np.testing.assert_allclose(E.T @ E, np.eye(12), atol=1e-9)
     np.testing.assert_allclose(few.L @ few.L.T, kernel(few.points), atol=1e-9)
     np.testing.assert_allclose(few.coordinates(kernel, X), F @ E, atol=1e-6)
-    moments = Moments.none(30).add(F, None)
-    cut, again = moments.projected(E), Moments.none(12).add(F @ E, None)
+    moments = RunningScatter.none(30).add(F, None)
+    cut, again = moments.projected(E), RunningScatter.none(12).add(F @ E, None)
     np.testing.assert_allclose(cut.mean, again.mean, atol=1e-12)
     np.testing.assert_allclose(cut.R.T @ cut.R, again.R.T @ again.R, atol=1e-10)
     assert cut.square == pytest.approx((F @ E).ravel() @ (F @ E).ravel())

@@ -19,7 +19,7 @@ STORAGES = ("double", "single", "none")
 
 
 def options(**changes):
-    return SolverOptions("KernelRidge", "cg", **{"tol": 1e-9, **changes})
+    return SolverOptions("cg", **{"tol": 1e-9, **changes})
 
 
 @pytest.mark.parametrize("offset", [False, True])

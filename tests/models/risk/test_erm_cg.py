@@ -47,7 +47,7 @@ def test_equals_a_factorisation(make, y, weights):
 @pytest.mark.parametrize("storage", ["double", "single", "none"])
 def test_systems(storage):
     K = RBF()(X)
-    gram = IterativeGram(RBF(), X, "test", storage=storage)
+    gram = IterativeGram(RBF(), X, storage=storage)
     s = rng.uniform(0.0, 1.0, 160)
     s[::5] = 0.0
     gram.factor(s, 0.01)

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from mercer import SVC, SVR
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for
 from mercer.kernels import RBF, Linear, Precomputed
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Pinball
 from mercer.models.margin.problems import gram_rows
@@ -51,8 +51,9 @@ def slopes(loss, y):
 
 
 def fit(X, y, loss, alpha, w, offset, kernel=None, **options):
-    settings = {"tol": 1e-8, "max_iter": None, "max_time": None, "owner": "Test"} | options
-    return fit_dual(kernel or RBF(1.0), X, y, loss, alpha, w, offset, **settings)
+    settings = {"tol": 1e-8, "max_iter": None, "max_time": None} | options
+    with speaking_for("Test"):
+        return fit_dual(kernel or RBF(1.0), X, y, loss, alpha, w, offset, **settings)
 
 
 def values(X, y, loss, alpha, w, offset, found, kernel=None):
@@ -342,7 +343,7 @@ def test_a_stopped_fit_says_so_and_has_its_certificate(loss):
 @each
 def test_rows_and_starts_are_taken(loss):
     X, y, w, alpha, offset = problem(7, loss, n=30)
-    rows = gram_rows(RBF(1.0), X, "Test", often=True)
+    rows = gram_rows(RBF(1.0), X, often=True)
     one = fit(X, y, loss, alpha, w, offset, rows=rows)
     again = fit(X, y, loss, alpha, w, offset, rows=rows, start=one.dual_coef)
     assert again.solution.n_iter <= max(2, one.solution.n_iter // 5)

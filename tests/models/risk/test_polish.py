@@ -12,7 +12,7 @@ from mercer.models.risk.kinked import fit_dual, polished
 
 def rows_of(n=12, seed=0):
     X = np.random.default_rng(seed).standard_normal((n, 2))
-    return X, gram_rows(RBF(1.0), X, "Test")
+    return X, gram_rows(RBF(1.0), X)
 
 
 def test_an_interpolant_is_found_from_anywhere_near():
@@ -47,7 +47,7 @@ def test_none_where_there_is_nothing_to_solve_or_the_answer_is_outside():
     one, t = np.ones(12), 100 * np.arange(12.0)
     assert polished(rows, -one, t, -one, one, True) is None  # all at a bound
     assert polished(rows, 0 * one, t, -one, one, False) is None  # the interpolant is outside
-    double = gram_rows(RBF(1.0), np.repeat(X[:6], 2, axis=0), "Test")
+    double = gram_rows(RBF(1.0), np.repeat(X[:6], 2, axis=0))
     assert polished(double, 0 * one, t, -1e9 * one, 1e9 * one, False) is None  # singular, unequal
     rows.exact = False
     assert polished(rows, 0 * one, 0.1 * one, -one, one, False) is None
@@ -67,7 +67,7 @@ def test_points_on_a_kink_are_on_it_to_the_last_digits():
     y, w = np.sin(X[:, 0]) + 0.2 * rng.standard_normal(40), np.ones(40)
     for loss in (Absolute(), Pinball(0.2), EpsilonInsensitive(0.1), Hinge()):
         t = np.where(y > 0, 1.0, -1.0) if isinstance(loss, Hinge) else y
-        limits = {"tol": 1e-6, "max_iter": None, "max_time": None, "owner": "Test"}
+        limits = {"tol": 1e-6, "max_iter": None, "max_time": None}
         fit = fit_dual(RBF(1.0), X, t, loss, 0.5, w, True, **limits)
         assert fit.solution.gap <= 1e-13 * fit.solution.primal
         assert fit.solution.residual <= 1e-13

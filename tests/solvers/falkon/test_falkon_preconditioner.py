@@ -78,7 +78,7 @@ def test_the_sketch_of_all_rows_bounds_the_system():
     w, k = rng.uniform(0, 3, 4000), RBF(1.0)
     Z, y = X[:40], X[:, :1]
     for offset in (False, True):
-        system = CentredSystem(Centred(row_pass(k, X, Z, y, w), k(Z), 1e-6, offset), "test")
+        system = CentredSystem(Centred(row_pass(k, X, Z, y, w), k(Z), 1e-6, offset))
         P = KrillPreconditioner.of(system)
         K = k(X, Z)
         H = K.T @ (w[:, None] * K) + 1e-6 * k(Z)

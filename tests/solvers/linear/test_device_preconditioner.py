@@ -40,7 +40,7 @@ def test_rows_are_made_there(storage, kernel):
     with pretend_cuda() as log:
         K = RidgeGram(kernel, to_cuda(X), storage)
         log.copies.clear()
-        assert isinstance(pivot_rows(K, 5, np.ones(300), ""), DeviceRows)
+        assert isinstance(pivot_rows(K, 5, np.ones(300)), DeviceRows)
         P = LowRankPreconditioner(K, 0.1, rank=20, random_state=0)
         found = P.solve(B)
         assert max(log.copies) <= 2 * 8 * 300  # vectors, and blocks of pivots

@@ -46,11 +46,11 @@ def test_a_precomputed_matrix_and_one_that_is_used_up():
 
 def test_place_follows_the_matrix_and_the_room_there():
     diagonal = np.ones(90)
-    assert isinstance(pivot_rows(Gram(RBF(), X), 5, diagonal, ""), HostRows)
+    assert isinstance(pivot_rows(Gram(RBF(), X), 5, diagonal), HostRows)
     with on_torch():
-        assert isinstance(pivot_rows(Gram(RBF(), X), 5, diagonal, ""), DeviceRows)
+        assert isinstance(pivot_rows(Gram(RBF(), X), 5, diagonal), DeviceRows)
         assert Gram(RBF(), X).device == torch.device("cpu")
         assert Gram(mercer.Spectrum(2), ["ab", "b"]).device is None
     with on_torch(memory=90 * 5 * 8):
-        assert isinstance(pivot_rows(Gram(RBF(), X), 5, diagonal, ""), HostRows)
+        assert isinstance(pivot_rows(Gram(RBF(), X), 5, diagonal), HostRows)
     assert Gram(RBF(), X).device is None

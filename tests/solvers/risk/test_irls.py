@@ -99,7 +99,7 @@ def test_one_step_is_the_weighted_ridge_of_the_working_targets():
     problem = SmoothERM(K, y, Logistic(), alpha)
     m = np.random.default_rng(0).standard_normal(25)  # any values, of a = K⁻¹m
     p = problem.checked("test")
-    metric = metric_of(p, "test")
+    metric = metric_of(p)
     a = np.linalg.solve(K, m)
     a -= a.mean()
     f = K @ a
@@ -124,7 +124,7 @@ def test_rows_beyond_the_margin_leave_the_factor():
     R = rng.standard_normal((60, 2)) * (s > 0)[:, None]
     B = 0.3 * np.eye(60) + s[:, None] * K * s
     expected = np.where((s > 0)[:, None], np.linalg.solve(B, R), 0.0)
-    gram = SharedGram(Gram(RBF(1.0), X, keep=False), "test")
+    gram = SharedGram(Gram(RBF(1.0), X, keep=False))
     gram.factor(s, 0.3)
     assert gram._part is not None and gram._part.shape == (20, 20)
     np.testing.assert_allclose(gram.solve(R), expected, atol=1e-12)
@@ -187,7 +187,7 @@ def test_saturated_start_comes_back():
     cold = IRLS().solve(SmoothERM(K, y, Logistic(), 0.1, None, False))
     assert solution.primal == pytest.approx(cold.primal, rel=1e-8)
     p = SmoothERM(K, y, Logistic(), 0.1, None, False).checked("test")
-    metric = metric_of(p, "test")
+    metric = metric_of(p)
     metric.factor(np.zeros(20))
     d, db = metric.step(0.0, np.ones(20), 0.0)
     np.testing.assert_array_equal(d, -10.0)

@@ -229,7 +229,7 @@ def test_a_rough_factor_answers_as_an_exact_one():
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
     s, V = rng.uniform(0.2, 1.0, 70), rng.standard_normal((70, 4))
     B = 0.3 * np.eye(70) + s[:, None] * K * s
-    gram = SharedGram(Dense(K.copy(), symmetric=True), "test")
+    gram = SharedGram(Dense(K.copy(), symmetric=True))
     for rough in (True, False, True):  # the lower triangle of K is gone after the second
         gram.factor(s, 0.3, rough)
         np.testing.assert_allclose(gram.solve(V), np.linalg.solve(B, V), rtol=0, atol=1e-4)

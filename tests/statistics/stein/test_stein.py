@@ -200,24 +200,24 @@ def test_densities_in_the_place_of_scores():
     rng = np.random.default_rng(7)
     x = rng.normal(1.0, 2.0, size=(50, 1))
     exact = -(x - 1) / 4
-    np.testing.assert_allclose(as_score(stats.norm(1, 2), "t")(x), exact, atol=1e-9)
-    np.testing.assert_allclose(as_score(stats.multivariate_normal(1, 4), "t")(x), exact, atol=1e-14)
-    t = as_score(stats.t(5), "t")(x)
+    np.testing.assert_allclose(as_score(stats.norm(1, 2))(x), exact, atol=1e-9)
+    np.testing.assert_allclose(as_score(stats.multivariate_normal(1, 4))(x), exact, atol=1e-14)
+    t = as_score(stats.t(5))(x)
     np.testing.assert_allclose(t, -6 * x / (5 + x**2), atol=1e-9)
     X = rng.normal(size=(40, 2)) @ np.linalg.cholesky(SIGMA).T
     p = stats.multivariate_normal([0.5, -1.0], SIGMA)
     exact = -(X - [0.5, -1.0]) @ np.linalg.inv(SIGMA)
-    np.testing.assert_allclose(as_score(p, "t")(X), exact, atol=1e-12)
+    np.testing.assert_allclose(as_score(p)(X), exact, atol=1e-12)
 
     class Model:
         def score_samples(self, X):
             return p.logpdf(X)
 
-    np.testing.assert_allclose(as_score(Model(), "t")(X), exact, atol=1e-8)
+    np.testing.assert_allclose(as_score(Model())(X), exact, atol=1e-8)
     kde = stats.gaussian_kde(X.T)
     step = np.array([1e-5, 0.0])
     moved = (kde.logpdf((X + step).T) - kde.logpdf((X - step).T)) / 2e-5
-    np.testing.assert_allclose(as_score(kde, "t")(X)[:, 0], moved, atol=1e-6)
+    np.testing.assert_allclose(as_score(kde)(X)[:, 0], moved, atol=1e-6)
     a = ksd_test(x, stats.norm(1, 2), rng=0)
     b = ksd_test(x, lambda x: -(x - 1) / 4, rng=0)
     assert a.pvalue == b.pvalue

@@ -57,10 +57,10 @@ def test_draws_follow_the_law_of_all_permutations(sizes, estimator, rng):
 def test_every_value_of_the_null_is_an_mmd(rng):
     """Each draw is taken through the double samples it stands for."""
     X, Y = two(rng, 6, 9)
-    points = labelled([X, Y], RBF(), None, "test", ["X", "Y"])
+    points = labelled([X, Y], RBF(), None, ["X", "Y"])
     for estimator in ESTIMATORS:
-        statistic = Discrepancy(points, estimator, "test")
-        design = points.design(None, None, "test")
+        statistic = Discrepancy(points, estimator)
+        design = points.design(None, None)
         draws = design.draw(np.random.default_rng(0), 20)
         values = statistic.evaluate(draws)
         Z = np.vstack([X, Y])
@@ -309,10 +309,10 @@ def test_tiles_of_the_paired_matrix(rng):
     H = K[:11, :11] + K[11:, 11:] - K[:11, 11:] - K[11:, :11]
     bound = DifferenceBound(k._bind(np.vstack([X, Y])), 11)
     np.testing.assert_allclose(bound.tile(slice(0, 11), slice(0, 11)), H, atol=1e-13)
-    points = labelled([X, Y], k, None, "test", ["X", "Y"])
+    points = labelled([X, Y], k, None, ["X", "Y"])
     for tiles in (7, 10**6):
         with small_tiles(tiles):
-            wild = Wild(Discrepancy(points, "unbiased", "test"), None, "test")
+            wild = Wild(Discrepancy(points, "unbiased"), None)
             for _ in range(2):  # a second batch sees the sums of the first
                 value = wild.evaluate(np.ones((1, 11)))
                 assert value == pytest.approx(mmd(X, Y, k), rel=1e-10)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 
 MOST_ROWS = 2**16  # of a block: longer ones gain nothing
 MOST_BYTES = 2**28
@@ -134,10 +134,10 @@ def column_names(names: Sequence[str], wanted: str = "") -> str:
     return f"{meant}its columns are {', '.join(map(repr, names[:SHOWN]))}{more}"
 
 
-def no_weight(owner: str) -> InvalidInput:
+def no_weight() -> InvalidInput:
     """Return the error of weights that are all zero."""
     return InvalidInput(
-        f"{owner}: all sample weights are zero, so no row would count; give at least one positive "
+        f"{who()}: all sample weights are zero, so no row would count; give at least one positive "
         "weight."
     )
 

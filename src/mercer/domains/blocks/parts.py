@@ -24,7 +24,7 @@ from mercer.domains.blocks.block import (
 from mercer.domains.blocks.files import FileMark, kept_open
 from mercer.domains.tables import Table
 from mercer.domains.vectors import is_torch, namespace
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.settings import get_config
 
 HEAD = 64  # rows that tell data from other data
@@ -461,6 +461,7 @@ class Arrivals:
         return block.start + some[first], times[first], w[some[first]]
 
 
+@speaks("RowBlocks")
 def first_arrivals(found: Sequence[Found], m: int) -> tuple[np.ndarray, np.ndarray]:
     """Return m positions in ascending order, and weights whose sums stand for those of all rows.
 
@@ -476,7 +477,7 @@ def first_arrivals(found: Sequence[Found], m: int) -> tuple[np.ndarray, np.ndarr
     """
     index, times, w = (np.concatenate(parts) for parts in zip(*found, strict=True))
     if not len(index):
-        raise no_weight("RowBlocks")
+        raise no_weight()
     order = np.argsort(times, kind="stable")
     first = order[:m][np.argsort(index[order[:m]])]
     index, weight = index[first], w[first]

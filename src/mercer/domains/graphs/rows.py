@@ -60,7 +60,7 @@ def flat_weights(parts: list, sizes: list[int], where: Any) -> np.ndarray:
     return np.concatenate(pieces) + 0.0  # −0 becomes 0, so that equal graphs have equal bytes
 
 
-def _numbers(weights: Any, owner: str) -> np.ndarray:
+def _numbers(weights: Any, where: str) -> np.ndarray:
     """Return the weights of a graph as an array, or name the one that is no number."""
     try:
         array = np.asarray(weights)
@@ -70,7 +70,7 @@ def _numbers(weights: Any, owner: str) -> np.ndarray:
         for weight in weights:
             if not is_number(weight):
                 raise InvalidInput(
-                    f"{owner}: the weight {repr(weight)[:60]} of an edge is a "
+                    f"{where}: the weight {repr(weight)[:60]} of an edge is a "
                     f"{type(weight).__name__}; weights must be real numbers that a float can hold."
                 )
         array = np.array([float(weight) for weight in weights])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GraphCollection, Graphs
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels.bound import Bound
 from mercer.kernels.user import Explicit
 
@@ -22,10 +22,10 @@ LARGEST = 700.0  # exponent; exp of it is near the largest float
 PACE = 1e7  # products that make a tile: some 10 ms
 
 
-def check_flag(owner: str, name: str, value: object) -> None:
+def check_flag(name: str, value: object) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInput(f"{owner}: {name}={value!r}; give True or False.")
+        raise InvalidInput(f"{who()}: {name}={value!r}; give True or False.")
 
 
 def negative_edge(X: GraphCollection) -> tuple[int, float] | None:
@@ -120,7 +120,7 @@ class Graphlet(Explicit):
         whole = isinstance(self.size, int | np.integer) and not isinstance(self.size, bool)
         if not whole or self.size not in KINDS:
             raise InvalidInput(f"Graphlet: size={self.size!r}; legal are 3, 4 and 5.")
-        check_flag("Graphlet", "connected", self.connected)
+        check_flag("connected", self.connected)
         if self.size == 5 and not self.connected:
             raise InvalidInput(
                 "Graphlet: size=5 counts connected graphs only; use connected=True, or size=4."

@@ -133,7 +133,7 @@ class WeisfeilerLehman(Counted):
         super().__init__(iterations=iterations)
 
     def _check_params(self) -> None:
-        check_whole("WeisfeilerLehman", "iterations", self.iterations, 0)
+        check_whole("iterations", self.iterations, 0)
 
     def _counts(self, X: Any) -> Counts:
         levels = list(refinements(X, self.iterations))
@@ -190,8 +190,8 @@ class NeighborhoodHash(Kernel):
         super().__init__(iterations=iterations, bits=bits)
 
     def _check_params(self) -> None:
-        check_whole("NeighborhoodHash", "iterations", self.iterations, 1)
-        check_whole("NeighborhoodHash", "bits", self.bits, 1)
+        check_whole("iterations", self.iterations, 1)
+        check_whole("bits", self.bits, 1)
         if self.bits > 64:
             raise InvalidInput(f"NeighborhoodHash: bits={self.bits!r}; there are at most 64.")
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Graph, NodeCollection, Nodes
 from mercer.domains.graphs import is_networkx
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.graphlet import LARGEST
@@ -326,9 +326,8 @@ class NodeKernel(Kernel):
     characteristic = True  # f > 0, so K is strictly positive definite on finitely many points
 
     def _check_params(self) -> None:
-        owner = type(self).__name__
-        check_number(owner, "decay", self.decay, 0.0)
-        self.graph = as_graph(self.graph, owner)
+        check_number("decay", self.decay, 0.0)
+        self.graph = as_graph(self.graph)
         names = self.graph._nodes
         domain = Nodes(self.graph.n_nodes if names is None else names)
         with _lock:
@@ -468,12 +467,12 @@ class NodeBound(Bound):
         return out
 
 
-def as_graph(graph: Any, owner: str) -> Graph:
+def as_graph(graph: Any) -> Graph:
     """Return what a user has as an undirected `Graph`; a `Graph` is returned as it is."""
     if is_networkx(graph):
         if graph.is_directed():
             raise InvalidInput(
-                f"{owner}: the graph is directed, and a kernel needs a symmetric matrix; use "
+                f"{who()}: the graph is directed, and a kernel needs a symmetric matrix; use "
                 "G.to_undirected()."
             )
         graph = Graph.from_networkx(graph, label=None, edge_label=None)
@@ -483,17 +482,17 @@ def as_graph(graph: Any, owner: str) -> Graph:
         except InvalidInput as error:
             text = str(error).removeprefix("Graph: ")
             raise InvalidInput(
-                f"{owner}: {text} A kernel on nodes needs a symmetric matrix, such as "
+                f"{who()}: {text} A kernel on nodes needs a symmetric matrix, such as "
                 "(A + A.T) / 2."
             ) from None
     if not isinstance(graph, Graph):
         raise InvalidInput(
-            f"{owner}: graph is a {type(graph).__name__}; give a mercer.Graph, a graph of "
+            f"{who()}: graph is a {type(graph).__name__}; give a mercer.Graph, a graph of "
             "networkx, or a symmetric matrix, dense or sparse."
         )
     if graph.directed:
         raise InvalidInput(
-            f"{owner}: the graph is directed, and a kernel needs a symmetric matrix; use "
+            f"{who()}: the graph is directed, and a kernel needs a symmetric matrix; use "
             "A = graph.adjacency and mercer.Graph(A + A.T)."
         )
     return graph

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Domain, GramRows, GraphCollection, Graphs, mixed
 from mercer.domains.graphs import widths_of
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
@@ -76,11 +76,12 @@ class ShortestPath(Counted):
         super().__init__(weighted=weighted)
 
     def _check_params(self) -> None:
-        check_flag("ShortestPath", "weighted", self.weighted)
+        check_flag("weighted", self.weighted)
 
+    @speaks("ShortestPath")
     def _counts(self, X: GraphCollection) -> Counts:
         if self.weighted:
-            check_lengths(X, "ShortestPath")
+            check_lengths(X)
         if self.weighted and (X.weights != 1).any():
             return _counts_of_lengths(X)
         return _counts_of_edges(X)
@@ -97,13 +98,13 @@ class ShortestPath(Counted):
         return super().collision_probability(X) + VertexHistogram().collision_probability(X)
 
 
-def check_lengths(X: GraphCollection, owner: str) -> None:
+def check_lengths(X: GraphCollection) -> None:
     """Refuse weights that are no lengths."""
     negative = negative_edge(X)
     if negative is not None:
         raise InvalidInput(
-            f"{owner}: graph {negative[0]} has an edge of weight {negative[1]:g}, and a length is "
-            f"never negative. Make the weights lengths, or use {owner}(..., weighted=False), which "
+            f"{who()}: graph {negative[0]} has an edge of weight {negative[1]:g}, and a length is "
+            f"never negative. Make the weights lengths, or use {who()}(..., weighted=False), which "
             "counts edges."
         )
 
@@ -148,25 +149,21 @@ def _counts_of_edges(X: GraphCollection) -> Counts:
 def _counts_of_lengths(X: GraphCollection) -> Counts:
     """Count distances where edges have lengths, graph by graph."""
     rows, codes = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
-    for g, u, v, d in joined_pairs(X, weighted=True, owner="ShortestPath"):
+    for g, u, v, d in joined_pairs(X, weighted=True):
         codes.append(_codes(X.node_labels[u], X.node_labels[v], d))
         rows.append(np.full(len(u), g, dtype=np.int64))
     return Counts(len(X), np.concatenate(rows), np.concatenate(codes))
 
 
 def joined_pairs(
-    X: GraphCollection, weighted: bool, owner: str
+    X: GraphCollection, weighted: bool
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield for each graph, in blocks, the pairs u ≠ v that a path joins, and its rounded length.
 
-    Parameters
-    ----------
     X : GraphCollection
         The graphs.
     weighted : bool
         Whether weights are lengths; otherwise every edge is one long.
-    owner : str
-        Who asks, for messages.
     """
     from scipy.sparse.csgraph import dijkstra
 
@@ -174,7 +171,7 @@ def joined_pairs(
     pairs = int(sizes @ sizes)
     require_memory(
         FOUND * pairs,
-        f"{owner}: the distances of {pairs} pairs of nodes",
+        f"{who()}: the distances of {pairs} pairs of nodes",
         "Use smaller graphs, or ShortestPath(weighted=False) on graphs with few labels",
     )
     weights = X.weights if weighted else np.ones(len(X.weights))
@@ -221,8 +218,9 @@ def _codes(source: np.ndarray, end: np.ndarray, d: np.ndarray) -> np.ndarray:
 class Groups:
     """The joined pairs of nodes of all graphs, in groups of one graph and one distance."""
 
+    @speaks("AttributedPath")
     def __init__(self, X: GraphCollection, weighted: bool):
-        blocks = list(joined_pairs(X, weighted, "AttributedPath"))
+        blocks = list(joined_pairs(X, weighted))
         whole, real = np.empty(0, dtype=np.int64), np.empty(0)
         graph = np.concatenate([whole, *(np.full(len(u), g) for g, u, _, _ in blocks)])
         u, v, d = (
@@ -370,7 +368,7 @@ class AttributedPath(Combination):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_flag("AttributedPath", "weighted", self.weighted)
+        check_flag("weighted", self.weighted)
         if isinstance(self.kernel.domain, GramRows):
             raise InvalidInput(
                 "AttributedPath: a precomputed kernel knows no attributes; give one of vectors."
@@ -398,6 +396,7 @@ class AttributedPath(Combination):
             )
         return X.attributes
 
+    @speaks("AttributedPath")
     def _bind(self, X: GraphCollection, Y: GraphCollection | None = None) -> Bound:
         both = (X,) if Y is None else (X, Y)
         widths = [self._route(Z).shape[1] for Z in both if len(Z.attributes)]
@@ -408,7 +407,7 @@ class AttributedPath(Combination):
             )
         if self.weighted:
             for Z in both:
-                check_lengths(Z, "AttributedPath")
+                check_lengths(Z)
         return (PathBound if all(len(Z.attributes) for Z in both) else NoNodes)(self, X, Y)
 
     def _diag(self, X: GraphCollection) -> np.ndarray:

@@ -302,7 +302,7 @@ class RandomWalk(Kernel):
                     f"RandomWalk: decay={self.decay!r}; give a number > 0 or 'auto'."
                 )
         else:
-            check_number("RandomWalk", "decay", self.decay, 0)
+            check_number("decay", self.decay, 0)
         if self.kind not in ("geometric", "exponential"):
             raise InvalidInput(
                 f"RandomWalk: kind={self.kind!r}; legal are 'geometric' and 'exponential'."

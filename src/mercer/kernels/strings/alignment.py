@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import StringCollection
-from mercer.errors import InvalidInput, NotAKernel
+from mercer.errors import InvalidInput, NotAKernel, who
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import check_number
 from mercer.kernels.strings.paired import Paired, PairedBound
@@ -186,27 +186,26 @@ class LocalAlignment(Logarithmic):
         )
 
     def _check_params(self) -> None:
-        owner = "LocalAlignment"
-        check_number(owner, "beta", self.beta, 0.0)
+        check_number("beta", self.beta, 0.0)
         for name in ("opening", "extension"):
-            check_number(owner, name, getattr(self, name), 0.0, open=False)
+            check_number(name, getattr(self, name), 0.0, open=False)
         for name in ("match", "mismatch"):
-            check_number(owner, name, getattr(self, name), -np.inf)
+            check_number(name, getattr(self, name), -np.inf)
         if self.substitution is not None:
             _scores(self.substitution, self.alphabet)
         elif self.alphabet is not None:
             raise InvalidInput(
-                f"{owner}: alphabet={self.alphabet!r} names the rows of substitution, which is not "
+                f"{who()}: alphabet={self.alphabet!r} names the rows of substitution, which is not "
                 "given; leave the alphabet out, since match and mismatch serve all letters."
             )
         elif self.match < self.mismatch:
             raise NotAKernel(
-                f"{owner}: match={self.match!r} is below mismatch={self.mismatch!r}, so that "
+                f"{who()}: match={self.match!r} is below mismatch={self.mismatch!r}, so that "
                 "exp(βS) is not positive semidefinite; a match must score no less."
             )
         if float(self.beta) * self._largest() > STEEPEST:
             raise InvalidInput(
-                f"{owner}: beta={self.beta!r} times the largest score or cost, "
+                f"{who()}: beta={self.beta!r} times the largest score or cost, "
                 f"{self._largest():g}, is beyond {STEEPEST:g}; such a step decides alone. Use a "
                 "smaller beta, or scores and costs closer to 0."
             )

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import StringCollection, Strings
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels.counted import Counted, Counts, Naming, beside, rows_of_counts
 from mercer.kernels.parameters import check_whole, warn_all_zero
 from mercer.kernels.scales import point_weights
@@ -34,17 +34,17 @@ def kept(values: Any) -> Any:
     return tuple(values) if isinstance(values, list | range) else values
 
 
-def check_alphabet(owner: str, alphabet: Any, *, empty: bool = False) -> Any:
+def check_alphabet(alphabet: Any, *, empty: bool = False) -> Any:
     """Return None, text, bytes, or a tuple of single letters, all different; refuse all else."""
     if alphabet is None:
         return None
     alphabet = kept(alphabet)
-    codes, _ = _codes(owner, alphabet)
+    codes, _ = _codes(alphabet)
     if not len(codes) and not empty:
-        raise _wrong(owner, alphabet)
+        raise _wrong(alphabet)
     if len(np.unique(codes)) < len(codes):
         raise InvalidInput(
-            f"{owner}: alphabet={alphabet!r} names a letter twice; give every letter once."
+            f"{who()}: alphabet={alphabet!r} names a letter twice; give every letter once."
         )
     return alphabet
 
@@ -57,21 +57,21 @@ def letters_of(X: StringCollection) -> str | bytes:
     return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
-def with_letters_of(owner: str, alphabet: Any, X: StringCollection) -> Any:
+def with_letters_of(alphabet: Any, X: StringCollection) -> Any:
     """Return an alphabet, followed by the letters of X that it lacks, sorted."""
-    foreign = X.codes[numbered(owner, alphabet, X) == len(alphabet)]
+    foreign = X.codes[numbered(alphabet, X) == len(alphabet)]
     if not len(foreign):
         return alphabet
     more = letters_of(StringCollection(foreign, np.array([0, len(foreign)]), X.kind))
     return alphabet + more if _is_text(alphabet) else (*alphabet, *split(more))
 
 
-def numbered(owner: str, alphabet: Any, X: StringCollection) -> np.ndarray:
+def numbered(alphabet: Any, X: StringCollection) -> np.ndarray:
     """Return the place of every letter in the alphabet; its size for a letter outside it."""
-    codes, kind = _codes(owner, alphabet)
+    codes, kind = _codes(alphabet)
     if kind != X.kind and len(codes) and len(X.codes):
         raise InvalidInput(
-            f"{owner}: the alphabet is {kind} and the strings are {X.kind}; give both as one, for "
+            f"{who()}: the alphabet is {kind} and the strings are {X.kind}; give both as one, for "
             "example the alphabet 'ACGT' for text and b'ACGT' for bytes."
         )
     beyond = int(codes.max(initial=0)) + 1
@@ -89,17 +89,17 @@ def words_of(alphabet: Any, length: int) -> int | None:
     return count if count <= LARGEST else None
 
 
-def _codes(owner: str, alphabet: Any) -> tuple[np.ndarray, str]:
+def _codes(alphabet: Any) -> tuple[np.ndarray, str]:
     if isinstance(alphabet, tuple):
         letters = list(alphabet)
     else:
         letters = split(alphabet) if _is_text(alphabet) else []
         if not _is_text(alphabet):
-            raise _wrong(owner, alphabet)
+            raise _wrong(alphabet)
     kind = bytes if letters and isinstance(letters[0], bytes) else str
     kind = bytes if isinstance(alphabet, bytes) else kind
     if not all(isinstance(letter, kind) and len(letter) == 1 for letter in letters):
-        raise _wrong(owner, alphabet)
+        raise _wrong(alphabet)
     codes = np.array([ord(letter) for letter in letters], dtype=np.int64)
     return codes, kind.__name__
 
@@ -113,9 +113,9 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str | bytes)
 
 
-def _wrong(owner: str, alphabet: Any) -> InvalidInput:
+def _wrong(alphabet: Any) -> InvalidInput:
     return InvalidInput(
-        f"{owner}: alphabet={alphabet!r}; give the letters as text such as 'ACGT', as bytes such "
+        f"{who()}: alphabet={alphabet!r}; give the letters as text such as 'ACGT', as bytes such "
         "as b'ACGT', as a list of single letters, or None to take them from the data."
     )
 
@@ -174,10 +174,11 @@ class ViewedWindows(CountedWindows):
     def _open(self) -> list[str]:
         return ["alphabet"] if self.alphabet is None else []
 
+    @speaks
     def _found_in(self, X: StringCollection) -> dict[str, Any]:
         if self.alphabet is None:
             return {"alphabet": letters_of(X) or None}
-        return {"alphabet": with_letters_of(type(self).__name__, self.alphabet, X)}
+        return {"alphabet": with_letters_of(self.alphabet, X)}
 
     def _parts(self, X: StringCollection) -> Iterator[Counts]:
         for length, chosen, factor in self._views():
@@ -197,22 +198,23 @@ class ViewedWindows(CountedWindows):
         known = [w for w in widths if w is not None]
         return sum(known) if len(known) == len(widths) and sum(known) <= LARGEST else None
 
+    @speaks
     def _n_features(self, X: StringCollection) -> int | None:
         if self.alphabet is None:
             return None
         # Windows with other letters have no column, so the features of X would not have k(X).
-        foreign = numbered(type(self).__name__, self.alphabet, X) == len(self.alphabet)
+        foreign = numbered(self.alphabet, X) == len(self.alphabet)
         return None if foreign.any() else self._width(self.alphabet) or None
 
+    @speaks
     def _features(self, X: StringCollection) -> sp.csr_array:
-        owner = type(self).__name__
         alphabet = "" if self.alphabet is None else self.alphabet  # of strings without letters
         if (D := self._width(alphabet)) is None:
             raise InvalidInput(
-                f"{owner}: with {len(alphabet)} letters the features have more than "
+                f"{who()}: with {len(alphabet)} letters the features have more than "
                 f"{LARGEST} columns. Use the kernel itself, shorter windows or fewer letters."
             )
-        letters = numbered(owner, alphabet, X)
+        letters = numbered(alphabet, X)
         if not D or int(X.lengths.max(initial=0)) < self._shortest:
             return sp.csr_array((len(X), D))
         blocks = []
@@ -416,7 +418,7 @@ class Spectrum(ViewedWindows):
         # Kept as tuples: lists could be changed later, and ranges cannot be saved.
         self.length, self.weights = kept(self.length), kept(self.weights)
         for p in self.length if isinstance(self.length, tuple) else [self.length]:
-            check_whole("Spectrum", "length", p, 1)
+            check_whole("length", p, 1)
         lengths = self._lengths()
         if not lengths or len(set(lengths)) < len(lengths):
             raise InvalidInput(
@@ -435,7 +437,7 @@ class Spectrum(ViewedWindows):
                     f"Spectrum: weights={self.weights!r}; give one finite number ≥ 0 for each of "
                     f"the {len(lengths)} lengths, not all 0."
                 )
-        self.alphabet = check_alphabet("Spectrum", self.alphabet)
+        self.alphabet = check_alphabet(self.alphabet)
 
     @property
     def _shortest(self) -> int:
@@ -495,7 +497,7 @@ class WeightedDegree(CountedWindows):
         super().__init__(length=length)
 
     def _check_params(self) -> None:
-        check_whole("WeightedDegree", "length", self.length, 1)
+        check_whole("length", self.length, 1)
 
     @property
     def _shortest(self) -> int:

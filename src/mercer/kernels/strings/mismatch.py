@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import StringCollection
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.kernels.bound import Bound
 from mercer.kernels.counted import (
     ADDITION_NS,
@@ -195,9 +195,9 @@ class Mismatch(MatchedWindows):
         super().__init__(length=length, mismatches=mismatches, alphabet=alphabet)
 
     def _check_params(self) -> None:
-        check_whole("Mismatch", "length", self.length, 1)
-        check_whole("Mismatch", "mismatches", self.mismatches, 0)
-        self.alphabet = check_alphabet("Mismatch", self.alphabet, empty=True)
+        check_whole("length", self.length, 1)
+        check_whole("mismatches", self.mismatches, 0)
+        self.alphabet = check_alphabet(self.alphabet, empty=True)
 
     @property
     def _most(self) -> int:
@@ -242,11 +242,12 @@ class Mismatch(MatchedWindows):
         digits = codes.astype(np.int64)[:, None] // place % max(1, len(letters))
         return ["".join(letters[i] for i in word) for word in digits.tolist()]
 
+    @speaks("Mismatch")
     def _near_words(self, X: StringCollection) -> tuple[sp.csr_array, np.ndarray]:
         """Return n_γ(s) for the words γ that are near some substring, and the numbers of those."""
         a, p = len(self.alphabet), self.length
         starts, rows = places(X, p)
-        letters = numbered("Mismatch", self.alphabet, X)
+        letters = numbered(self.alphabet, X)
         every = lexicographic(letters, p, a + 1)[0][starts]
         windows, which = np.unique(every, return_inverse=True)
         held = rows_of_counts(len(X), rows, which, np.ones(len(rows)), len(windows))
@@ -260,10 +261,11 @@ class Mismatch(MatchedWindows):
         return sp.csr_array(held @ near), known
 
     # -- by the places where two substrings differ --------------------------------------------
+    @speaks("Mismatch")
     def _matches(self, X: StringCollection) -> tuple[np.ndarray, int]:
         # Where all words are near, foreign letters are as good as others.
         foreign = len(self.alphabet) if self.mismatches < self.length else -1
-        return numbered("Mismatch", self.alphabet, X), foreign
+        return numbered(self.alphabet, X), foreign
 
     def _table(self, foreign: bool) -> np.ndarray:
         p, m, a = int(self.length), self._most, len(self.alphabet)
@@ -438,9 +440,9 @@ class GappedKmer(MatchedWindows, ViewedWindows):
         super().__init__(length=length, matches=matches, alphabet=alphabet)
 
     def _check_params(self) -> None:
-        check_whole("GappedKmer", "length", self.length, 1)
-        check_whole("GappedKmer", "matches", self.matches, 1)
-        self.alphabet = check_alphabet("GappedKmer", self.alphabet)
+        check_whole("length", self.length, 1)
+        check_whole("matches", self.matches, 1)
+        self.alphabet = check_alphabet(self.alphabet)
 
     def _found_in(self, X: StringCollection) -> dict[str, Any]:
         if self.matches > self.length:

@@ -211,13 +211,13 @@ class Subsequence(Paired):
         super().__init__(length=length, decay=decay)
 
     def _check_params(self) -> None:
-        check_whole("Subsequence", "length", self.length, 1)
+        check_whole("length", self.length, 1)
         if self.length > LONGEST:
             raise InvalidInput(
                 f"Subsequence: length={self.length}; at most {LONGEST} letters. Longer common "
                 "parts are the business of Spectrum or LocalAlignment."
             )
-        check_number("Subsequence", "decay", self.decay, 0.0)
+        check_number("decay", self.decay, 0.0)
         if self.decay > 1:
             raise InvalidInput(f"Subsequence: decay={self.decay!r}; it must be in (0, 1].")
         if 2 * self.length * np.log(float(self.decay)) < SMALLEST:
@@ -331,7 +331,7 @@ class EditDistance(Paired):
         super().__init__(length_scale=length_scale)
 
     def _check_params(self) -> None:
-        check_number("EditDistance", "length_scale", self.length_scale, 0.0)
+        check_number("length_scale", self.length_scale, 0.0)
 
     def _distances(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
         from mercer.jit import add_distances

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.features import equal_points
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks, smaller_rank
@@ -45,8 +45,8 @@ class NormalisedAffinity(Operator):
 
     symmetric = psd = True
 
-    def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray, owner: str):
-        self.kernel, self.owner, self.weights = kernel, owner, weights
+    def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray):
+        self.kernel, self.weights = kernel, weights
         n = kernel.domain.size(X)
         self.shape = (n, n)
         self.matrix, self.owned = None, False
@@ -95,7 +95,7 @@ class NormalisedAffinity(Operator):
         there = self.weights > 0
         if there.sum() > 1:
             raise InvalidInput(
-                f"{self.owner}: no two of {int(there.sum())} rows have an affinity above 0, so "
+                f"{who()}: no two of {int(there.sum())} rows have an affinity above 0, so "
                 "there is no graph. Take a wider kernel, such as one with a larger length_scale."
             )
         self.present, self.degrees = there, np.where(there, 1.0, self.degrees)
@@ -122,7 +122,7 @@ class NormalisedAffinity(Operator):
     def _refuse_negative(self, i: Any, j: Any) -> None:
         value = float(self.rows_of(np.array([int(i)]))[0][int(j)])
         raise InvalidInput(
-            f"{self.owner}: Negative values in data: the affinity of rows {int(i)} and {int(j)} is "
+            f"{who()}: Negative values in data: the affinity of rows {int(i)} and {int(j)} is "
             f"{value:.6g} < 0, which no edge of a graph can have. Use a kernel with values ≥ 0, "
             "such as 'rbf', or an even power of this one, k**2."
         )
@@ -243,8 +243,6 @@ class LowRankAffinity(Operator):
         Most pivots.
     random_state : RandomState
         Source of the pivots.
-    owner : str
-        Who asks; messages begin with it.
 
     Attributes
     ----------
@@ -259,14 +257,12 @@ class LowRankAffinity(Operator):
     symmetric = psd = True
     matrix, owned = None, False
 
-    def __init__(
-        self, kernel: Kernel, X: Any, weights: np.ndarray, rank: int, random_state: Any, owner: str
-    ):
-        self.owner, self.weights, n = owner, weights, kernel.domain.size(X)
+    def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray, rank: int, random_state: Any):
+        self.weights, n = weights, kernel.domain.size(X)
         self.shape = (n, n)
         require_memory(
             spectral_bytes(n, rank),
-            f"{owner}: a factor of rank {min(rank, n)} of the affinities of {n} rows",
+            f"{who()}: a factor of rank {min(rank, n)} of the affinities of {n} rows",
             f"Give a {smaller_rank(spectral_bytes(n, rank), min(n, rank))}",
         )
         points = kernel.domain.holds_points
@@ -281,7 +277,7 @@ class LowRankAffinity(Operator):
         self.present = (weights > 0) & (self.degrees > ALONE * lengths)
         if not self.present.any():
             raise InvalidInput(
-                f"{owner}: no two of {int((weights > 0).sum())} rows have an affinity that a "
+                f"{who()}: no two of {int((weights > 0).sum())} rows have an affinity that a "
                 f"factor of rank {low.rank} shows. Take a wider kernel, such as one with a larger "
                 "length_scale, a larger rank, or method='exact'."
             )
@@ -297,7 +293,7 @@ class LowRankAffinity(Operator):
             if rows.min() < -NYSTROM_ROUNDING * float(rows.max()):
                 i, j = np.unravel_index(int(rows.argmin()), rows.shape)
                 raise InvalidInput(
-                    f"{self.owner}: Negative values in data: the affinity of rows "
+                    f"{who()}: Negative values in data: the affinity of rows "
                     f"{int(pivots[part][i])} and {int(j)} is {float(rows[i, j]):.6g} < 0, which no "
                     "edge of a graph can have. Use a kernel with values ≥ 0, such as 'rbf', or an "
                     "even power of this one, k**2."
@@ -369,7 +365,7 @@ def leading_pairs(S: Any, k: int, tol: float, random_state: Any) -> Solution:
     if few and S.matrix is not None:
         return _dense(S, k, tol)
     require_memory(
-        8 * n * 10 * width, f"{S.owner}: the search for {k} eigenvectors of {n} rows",
+        8 * n * 10 * width, f"{who()}: the search for {k} eigenvectors of {n} rows",
         "Ask for fewer clusters",
     )  # fmt: skip
     able = n <= FACTORS and S.matrix is not None
@@ -454,7 +450,7 @@ def _by_inverse(
     values = np.einsum("ij,ij->j", Z, SZ)
     residual = float(np.linalg.norm(SZ - Z * values, axis=0).max())
     good = residual <= tol
-    message = "" if good else f"{S.owner}: {found.message or 'the eigenvectors are not exact.'}"
+    message = "" if good else f"{who()}: {found.message or 'the eigenvectors are not exact.'}"
     return Solution(
         EigenPairs(values, Z),
         converged=good,

@@ -13,14 +13,14 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer import state
 from mercer.domains import moderate, shifted
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
 from mercer.kernels import Kernel, Linear
 from mercer.memory import row_blocks
 from mercer.models.cluster.dpmeans_fit import (
+    DistanceSpace,
     InputSpace,
     KernelSpace,
-    MeansSpace,
     averages,
     farthest_first,
     partition,
@@ -163,6 +163,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         return Linear() if self.kernel is None else super()._kernel()
 
     # -- fit ----------------------------------------------------------------------------------
+    @speaks("DPMeans")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find clusters.
 
@@ -185,21 +186,21 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             if not isinstance(limit, numbers.Integral) or isinstance(limit, bool) or limit < 1:
                 raise InvalidInput(f"DPMeans: max_iter={limit!r}; give a whole number ≥ 1.")
             penalty = self._check_penalty()
-            points, space, shift = self._space(X, sample_weight, "DPMeans")
+            points, space, shift = self._space(X, sample_weight)
             if penalty is None:
                 own = space.to_means(np.zeros(space.n, dtype=np.intp), 1).own
                 penalty = float(own @ (space.weights / space.weights.sum()))
             else:
                 with np.errstate(over="ignore"):
                     penalty = min(float(np.ldexp(penalty, -2 * shift)), MOST)
-            solution = partition(space, penalty, int(limit), "DPMeans")
+            solution = partition(space, penalty, int(limit))
             found = solution.value
             self.labels_, self.n_clusters_ = found.labels.astype(np.int64), found.count
             self._keep_centres(points, space, shift)
-            self.inertia_ = self._in_units(found.inertia, 2 * shift, "DPMeans")
-            path = [self._in_units(v, 2 * shift, "DPMeans") for v in solution.extra["objectives"]]
+            self.inertia_ = self._in_units(found.inertia, 2 * shift)
+            path = [self._in_units(v, 2 * shift) for v in solution.extra["objectives"]]
             if self.penalty is None:
-                self.penalty_ = self._in_units(penalty, 2 * shift, "DPMeans")
+                self.penalty_ = self._in_units(penalty, 2 * shift)
             else:
                 self.penalty_ = float(self.penalty)
                 if penalty == MOST:  # one cluster
@@ -221,14 +222,12 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             )
         return float(value)
 
-    def _space(
-        self, X: Any, sample_weight: Any, owner: str
-    ) -> tuple[Any, InputSpace | KernelSpace, int]:
+    def _space(self, X: Any, sample_weight: Any) -> tuple[Any, InputSpace | KernelSpace, int]:
         """Return checked points, their space, and the power of two its unit of length is."""
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)
-        given = check_weights(sample_weight, n, owner)
+        given = check_weights(sample_weight, n)
         weights = np.ones(n) if given is None else given
         if self.kernel is None:
             self.kernel_ = kernel
@@ -236,16 +235,16 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             return X, InputSpace(points, weights), shift
         kernel.domain.check_training(X)
         self.kernel_ = kernel.fit_params(X, given)
-        return X, KernelSpace(self.kernel_, X, weights, owner), 0
+        return X, KernelSpace(self.kernel_, X, weights), 0
 
     @staticmethod
-    def _in_units(value: float, power: int, owner: str) -> float:
+    def _in_units(value: float, power: int) -> float:
         """Return value·2^power, or refuse a square that is out of the range of floats."""
         with np.errstate(over="ignore"):
             out = float(np.ldexp(value, power))
         if not np.isfinite(out):
             raise InvalidInput(
-                f"{owner}: the squares of distances are out of the range of floats; divide the "
+                f"{who()}: the squares of distances are out of the range of floats; divide the "
                 "columns, for example by sklearn.preprocessing.StandardScaler."
             )
         return out
@@ -327,6 +326,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             yield rows, squares
 
     @available_if(_tells_lengths)
+    @speaks("DPMeans")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of squared distances of the rows of X to their nearest centres.
 
@@ -342,7 +342,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         if is_stream(X):
             return sum_blocks(self, X, sample_weight)
         points = self._check_new(X)
-        weights = check_weights(sample_weight, self.kernel_.domain.size(points), "DPMeans")
+        weights = check_weights(sample_weight, self.kernel_.domain.size(points))
         parts = self._squares(points, whole=True)
         least = np.concatenate([squares.min(axis=1) for _, squares in parts])
         return -float(least.sum() if weights is None else weights @ least)
@@ -372,6 +372,7 @@ ABOUT = 10  # k is missed where the number found is off by more than one in so m
 SMALLEST = float(np.finfo(float).tiny)  # squares below this have lost digits
 
 
+@speaks("penalty_from_k")
 def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = None) -> float:
     r"""Return a penalty λ with which DP-means finds about k clusters.
 
@@ -418,37 +419,36 @@ def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = N
     >>> DPMeans(penalty_from_k(X, 3)).fit(X).n_clusters_
     3
     """
-    owner = "penalty_from_k"
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise InvalidInput(f"{owner}: k={k!r}; give a whole number ≥ 1.")
-    space, shift = DPMeans(kernel=kernel)._space(X, sample_weight, owner)[1:]
+        raise InvalidInput(f"{who()}: k={k!r}; give a whole number ≥ 1.")
+    space, shift = DPMeans(kernel=kernel)._space(X, sample_weight)[1:]
     n = int((space.weights > 0).sum())
     if k > n:
-        raise InvalidInput(f"{owner}: k={k} clusters of {n} points; give at most {n}.")
+        raise InvalidInput(f"{who()}: k={k} clusters of {n} points; give at most {n}.")
     squares, left = farthest_first(space, int(k) + 1)
     squares = np.where(squares > space.least, squares, 0.0)
     penalty = _choose(squares, left, int(k))
     trials: dict[float, int] = {}
     if penalty > 0:
-        penalty, trials = _tried(space, penalty, int(k), owner)
-    out = DPMeans._in_units(penalty, 2 * shift, owner)
+        penalty, trials = _tried(space, penalty, int(k))
+    out = DPMeans._in_units(penalty, 2 * shift)
     if penalty > 0 and out < SMALLEST:
         raise InvalidInput(
-            f"{owner}: the squares of distances are below the range of floats; multiply the "
+            f"{who()}: the squares of distances are below the range of floats; multiply the "
             "columns, for example by sklearn.preprocessing.StandardScaler."
         )
     if trials and abs(trials[penalty] - k) > k / ABOUT:
-        found = {DPMeans._in_units(p, 2 * shift, owner): count for p, count in trials.items()}
-        warnings.warn(_advice(found, int(k), kernel, owner), UserWarning, stacklevel=2)
+        found = {DPMeans._in_units(p, 2 * shift): count for p, count in trials.items()}
+        warnings.warn(_advice(found, int(k), kernel), UserWarning, stacklevel=users_level())
     return out
 
 
-def _tried(space: MeansSpace, penalty: float, k: int, owner: str) -> tuple[float, dict[float, int]]:
+def _tried(space: DistanceSpace, penalty: float, k: int) -> tuple[float, dict[float, int]]:
     """Return the penalty with which DP-means finds a number nearest to k, and all numbers found."""
     low, high = 0.0, np.inf  # with too many clusters, and with too few
     trials: dict[float, int] = {}
     for _ in range(TRIALS):
-        count = trials[penalty] = partition(space, penalty, SWEEPS, owner).value.count
+        count = trials[penalty] = partition(space, penalty, SWEEPS).value.count
         if count == k:
             break
         low, high = (penalty, high) if count > k else (low, penalty)
@@ -459,7 +459,7 @@ def _tried(space: MeansSpace, penalty: float, k: int, owner: str) -> tuple[float
     return min(trials, key=lambda p: abs(float(np.log(trials[p] / k)))), trials
 
 
-def _advice(trials: dict[float, int], k: int, kernel: Any, owner: str) -> str:
+def _advice(trials: dict[float, int], k: int, kernel: Any) -> str:
     """Return what to say where no number of clusters was near k: those next to it, and a cure."""
     many = [p for p, count in trials.items() if count > k]
     few = [p for p, count in trials.items() if count < k]
@@ -471,7 +471,7 @@ def _advice(trials: dict[float, int], k: int, kernel: Any, owner: str) -> str:
         "a length scale of their size, has smaller jumps."
     )
     told = ", ".join(f"{p:.6g} gives {trials[p]}" for p in ends)
-    return f"{owner}: no penalty that was tried gives about {k} clusters: {told}. {cure}"
+    return f"{who()}: no penalty that was tried gives about {k} clusters: {told}. {cure}"
 
 
 def _choose(squares: np.ndarray, left: np.ndarray, k: int) -> float:

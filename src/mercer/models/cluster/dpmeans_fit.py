@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import is_torch
-from mercer.errors import NotAKernel
+from mercer.errors import NotAKernel, who
 from mercer.estimator import INDEFINITE, check_lengths
 from mercer.kernels import Kernel
 from mercer.memory import row_blocks
@@ -30,7 +30,7 @@ class Nearest:
     squares: np.ndarray
 
 
-class MeansSpace(Protocol):
+class DistanceSpace(Protocol):
     """Where n weighted points live.
 
     `least` is the squared distance below which two points are the same up to rounding, `slack` the
@@ -145,9 +145,9 @@ class KernelSpace:
     ‖φ(xᵢ) − μ‖² = kᵢᵢ − 2(Km)ᵢ + mᵀKm for the mean μ = Σⱼ mⱼφ(xⱼ): one pass over K for all means.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray, owner: str):
-        self.owner, self.kernel = owner, kernel
-        self.diagonal = check_lengths(kernel, X, owner)
+    def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray):
+        self.kernel = kernel
+        self.diagonal = check_lengths(kernel, X)
         self.n, self.weights = len(self.diagonal), weights
         self.gram = gram_of(kernel, X, keep=None) if kernel.domain.holds_points else None
         K = X if self.gram is None else self.gram.kept()
@@ -201,7 +201,7 @@ class KernelSpace:
         i = int(squares.argmin())
         if squares[i] < -INDEFINITE * max(self.scale, self.diagonal[i]):
             raise NotAKernel(
-                f"{self.owner}: a squared distance from row {i} is {squares[i]:.3g} < 0. "
+                f"{who()}: a squared distance from row {i} is {squares[i]:.3g} < 0. "
                 f"{self.kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
             )
 
@@ -222,7 +222,7 @@ class Partition:
     inertia: float
 
 
-def partition(space: MeansSpace, penalty: float, max_iter: int, owner: str) -> Solution:
+def partition(space: DistanceSpace, penalty: float, max_iter: int) -> Solution:
     r"""Return a partition that no step of DP-means improves.
 
     A sweep from a partition and its means: every point goes to the nearest mean; then, as long as
@@ -264,7 +264,7 @@ def partition(space: MeansSpace, penalty: float, max_iter: int, owner: str) -> S
             break
         if sweeps == max_iter:
             message = (
-                f"{owner}: points still change their clusters after {sweeps} sweeps; raise "
+                f"{who()}: points still change their clusters after {sweeps} sweeps; raise "
                 "max_iter."
             )
             break
@@ -285,7 +285,7 @@ def partition(space: MeansSpace, penalty: float, max_iter: int, owner: str) -> S
 
 
 def _sweep(
-    space: MeansSpace, labels: np.ndarray, count: int, found: Nearest, penalty: float
+    space: DistanceSpace, labels: np.ndarray, count: int, found: Nearest, penalty: float
 ) -> tuple[np.ndarray, int]:
     """Return new labels at fixed centres, and the number of centres with those opened."""
     w = space.weights
@@ -323,7 +323,7 @@ def _without_empty(labels: np.ndarray, w: np.ndarray, count: int) -> tuple[np.nd
     return np.where(w > 0, number[labels], 0), int(full.sum())
 
 
-def _violation(space: MeansSpace, found: Nearest, penalty: float) -> float:
+def _violation(space: DistanceSpace, found: Nearest, penalty: float) -> float:
     """Return the largest violation of the conditions of DP-means, relative to the scale."""
     there = space.weights > 0
     nearer = float((found.own - found.squares)[there].max())
@@ -339,7 +339,7 @@ def _violation(space: MeansSpace, found: Nearest, penalty: float) -> float:
     return max(nearer, farther) / (space.scale or 1.0)
 
 
-def farthest_first(space: MeansSpace, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+def farthest_first(space: DistanceSpace, rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the squared distances at which points are opened, and what is left to the mean.
 
     Starting from the mean of all points, `rounds` times the point farthest from all chosen ones is

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import state
 from mercer.checks import positive, random_source, step_limit
 from mercer.domains import Vectors, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -171,6 +171,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         return np.concatenate([distances(*part[:3]) for part in self._parts(self._check_new(X))])
 
     @available_if(_has_lengths)
+    @speaks
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of squared distances of the rows of X to their nearest centres.
 
@@ -187,7 +188,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
             return sum_blocks(self, X, sample_weight)
         points = self._check_new(X)
         least = np.concatenate([self._look(part).least for part in self._parts(points)])
-        weights = check_weights(sample_weight, len(least), type(self).__name__)
+        weights = check_weights(sample_weight, len(least))
         return -float(least.sum() if weights is None else weights @ least)
 
     @property
@@ -381,6 +382,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         self.batch_size = batch_size
         self.random_state = random_state
 
+    @speaks("KernelKMeans")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters.
 
@@ -403,7 +405,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             X = self._check_X(X, kernel, reset=True)
             asked = self._asked(kernel, X, sample_weight)
             auto = self.method == "auto"
-            study = Study(asked.kernel, X, owner=asked.owner)
+            study = Study(asked.kernel, X)
             self.plan_ = followed(partial(plan_clusters, self, asked=asked), study, auto)
             method = self.plan_.method
             self._store(asked, method, fit_clusters(asked, method, chosen=auto))
@@ -433,16 +435,17 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         return np.concatenate([distances(*part[:3]) for part in self._parts(points, lengths)])
 
     # -- parameters ---------------------------------------------------------------------------
+    @speaks("KernelKMeans")
     def _asked(self, kernel: Kernel, X: Any, sample_weight: Any) -> Asked:
-        owner, n = "KernelKMeans", kernel.domain.size(X)
+        n = kernel.domain.size(X)
         k = self._whole("n_clusters", self.n_clusters)
-        weights = check_weights(sample_weight, n, owner)
+        weights = check_weights(sample_weight, n)
         kernel = kernel.fit_params(X, weights)
         w = np.ones(n) if weights is None else weights
         counted = int(np.count_nonzero(w))
         if k > counted:
             raise InvalidInput(
-                f"{owner}: n_clusters={k} with n_samples = {counted} points"
+                f"{who()}: n_clusters={k} with n_samples = {counted} points"
                 f"{' of positive weight' if counted < n else ''}; give at most as many clusters "
                 "as points."
             )
@@ -450,11 +453,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         if isinstance(n_init, str) and n_init == "auto":
             n_init = 10 if isinstance(self.init, str) and self.init == "random" else 1
         if kernel.domain.holds_points:
-            lengths = check_lengths(kernel, X, owner, underflow=True)
+            lengths = check_lengths(kernel, X, underflow=True)
         else:
             lengths = kernel.domain.check_training(X).diagonal().copy()
-            refuse_negative(kernel, lengths, owner)
-            refuse_distances(X, lengths, owner)
+            refuse_negative(kernel, lengths)
+            refuse_distances(X, lengths)
         rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
         return Asked(
             kernel=kernel,
@@ -464,12 +467,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             k=k,
             init=self._start(kernel, X, n, k),
             n_init=self._whole("n_init", n_init),
-            max_iter=step_limit(self.max_iter, owner),
-            tol=positive(self.tol, "tol", owner, zero=True),
+            max_iter=step_limit(self.max_iter),
+            tol=positive(self.tol, "tol", zero=True),
             rank=min(n, rank),
             batch_size=self._whole("batch_size", self.batch_size),
-            rng=random_source(self.random_state, owner),
-            owner=owner,
+            rng=random_source(self.random_state),
         )
 
     def _whole(self, name: str, value: Any) -> int:
@@ -562,7 +564,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
                 f"KernelKMeans: n_clusters={asked.k}, but only {found_k} clusters are not empty: "
                 "no more points differ beyond rounding. Ask for fewer clusters.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_level(),
             )
 
     def _judged(self, asked: Asked) -> tuple[np.ndarray, float]:

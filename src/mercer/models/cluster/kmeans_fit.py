@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.estimator import Plan, Study, in_time
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
@@ -55,7 +55,6 @@ class Asked:
     rank: int
     batch_size: int
     rng: np.random.RandomState
-    owner: str
 
     @property
     def n(self) -> int:
@@ -149,7 +148,7 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
     facts = study.facts
     if not isinstance(model.method, str) or model.method not in METHODS:
         legal = ", ".join(map(repr, METHODS))
-        raise InvalidInput(f"{study.owner}: method={model.method!r}; give one of {legal}.")
+        raise InvalidInput(f"{who()}: method={model.method!r}; give one of {legal}.")
     asked = model._asked(study.kernel, study.X, None) if asked is None else asked
     n, k, D, rank = facts.n, asked.k, asked.feature_columns(), asked.rank
     starts = asked.n_init if asked.drawn else 1
@@ -204,7 +203,7 @@ def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:
 
 
 def _require(asked: Asked, needed: int, what: str, cure: str) -> None:
-    require_memory(int(needed), f"{asked.owner}: {what}", cure)
+    require_memory(int(needed), f"{who()}: {what}", cure)
 
 
 # -- starts ------------------------------------------------------------------------------------
@@ -260,7 +259,7 @@ def _by_matrix(asked: Asked) -> Fitted:
     K: Any = asked.X
     if not asked.matrix:
         K = np.asarray(asked.kernel(asked.X)) if stored else asked.operator()
-    space = GramSpace(K, asked.lengths, asked.weights, asked.owner)
+    space = GramSpace(K, asked.lengths, asked.weights)
     run = _best_run(asked, space)
     k = _count(run.labels)
     mass = np.bincount(run.labels, asked.weights, k)
@@ -338,7 +337,7 @@ def _by_batches(asked: Asked, batch: int) -> Fitted:
     _require(asked, BATCH_BYTES * (batch + WINDOW) ** 2, f"batches of {batch} points",
              "Give a smaller batch_size")  # fmt: skip
     A = asked.operator()
-    space = GramSpace(A, asked.lengths, asked.weights, asked.owner)
+    space = GramSpace(A, asked.lengths, asked.weights)
 
     def block(rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         return np.asarray(A.block(rows, cols), dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
-from mercer.errors import NotAKernel
+from mercer.errors import NotAKernel, who
 from mercer.estimator import INDEFINITE
 from mercer.memory import row_blocks
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
@@ -20,7 +20,7 @@ FEW = 4  # up to a share of 1/FEW of the points that moved, their rows alone are
 ARRAYS = 6  # of k numbers a point that a comparison has alive
 
 
-def refuse_distances(K: Any, lengths: np.ndarray, owner: str) -> None:
+def refuse_distances(K: Any, lengths: np.ndarray) -> None:
     """Refuse a matrix with squared distances kᵢᵢ + kⱼⱼ − 2kᵢⱼ below zero beyond rounding."""
     slack = INDEFINITE * float(lengths.max(initial=0.0))
     for rows in row_blocks(len(lengths), 16 * len(lengths)):
@@ -30,12 +30,12 @@ def refuse_distances(K: Any, lengths: np.ndarray, owner: str) -> None:
         if squares.min() < -slack:
             i, j = np.unravel_index(int(squares.argmin()), squares.shape)
             what = f"the squared distance of rows {rows.start + i} and {j} is {squares[i, j]:.3g}"
-            raise _no_kernel(what, owner)
+            raise _no_kernel(what)
 
 
-def _no_kernel(what: str, owner: str) -> NotAKernel:
+def _no_kernel(what: str) -> NotAKernel:
     return NotAKernel(
-        f"{owner}: {what} < 0, so the matrix is not that of a kernel, but perhaps one of distances "
+        f"{who()}: {what} < 0, so the matrix is not that of a kernel, but perhaps one of distances "
         "or of edges; mercer.check_kernel shows a counter-example."
     )
 
@@ -46,18 +46,14 @@ class GramSpace:
     Sums Σⱼ wⱼ k(xⱼ, ·) over the clusters are kept. A sweep reads the matrix once; where few points
     moved, only the rows of those.
 
-    Parameters
-    ----------
     K : Operator or ndarray of shape (n, n)
         The Gram matrix; an array is read as it is, an operator multiplied.
     lengths, weights : ndarrays of shape (n,)
         k(x, x), and the weights.
-    owner : str
-        Begins messages.
     """
 
-    def __init__(self, K: Any, lengths: np.ndarray, weights: np.ndarray, owner: str = ""):
-        self.K, self.lengths, self.weights, self.owner = K, lengths, weights, owner
+    def __init__(self, K: Any, lengths: np.ndarray, weights: np.ndarray):
+        self.K, self.lengths, self.weights = K, lengths, weights
         self.rounding = rounding_of(len(lengths))
         self._sums = np.zeros((0, 0))
         self._labels = np.zeros(0, dtype=np.int64)
@@ -115,7 +111,7 @@ class GramSpace:
             what = f"the squared distance of row {i} to its centre is {own[i]:.3g}"
         else:
             return
-        raise _no_kernel(what, self.owner)
+        raise _no_kernel(what)
 
     def _update(self, labels: np.ndarray, k: int, afresh: bool) -> None:
         w, n = self.weights, len(labels)

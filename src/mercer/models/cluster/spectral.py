@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import state
 from mercer.checks import random_source
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -164,7 +164,8 @@ def plan_spectral(model: Any, study: Study) -> Plan:
     if model.method != "auto":
         method, why = model.method, f"You chose method={model.method!r}."
         if method not in plans:
-            require_psd(study.kernel, f"{study.owner}: method={method!r}")
+            with speaking_for(f"{who()}: method={method!r}"):
+                require_psd(study.kernel)
     else:
         method = pick_spectral_method(study.kernel, n, rank)
         why = f"All affinities count. {how}"
@@ -336,6 +337,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         raise AttributeError("SpectralClustering has no function_: a partition is not in the RKHS.")
 
     # -- fit ----------------------------------------------------------------------------------
+    @speaks("SpectralClustering")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find clusters.
 
@@ -353,17 +355,16 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         SpectralClustering
             The fitted model itself.
         """
-        owner = "SpectralClustering"
         with self._all_or_nothing():
             self._check_parameters()
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            given = check_weights(sample_weight, n, owner)
+            given = check_weights(sample_weight, n)
             w = np.ones(n) if given is None else given
             self._counts(int((w > 0).sum()), "of positive weight")
             self.kernel_ = kernel.fit_params(X, given)
-            rng = random_source(self.random_state, owner)
+            rng = random_source(self.random_state)
             index, copy_of = copies_of(kernel, X, w)
             ws = np.bincount(copy_of, w)
             S = self._affinity(kernel.domain.take(X, index), ws, rng)
@@ -401,13 +402,14 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     def _affinity(self, X: Any, weights: np.ndarray, rng: Any) -> Any:
         """Return the normalised affinity by the method that is asked for, or fits."""
         rank = default_rank(int(self.n_clusters)) if self.rank is None else int(self.rank)
-        study = Study(self.kernel_, X, owner="SpectralClustering")
+        study = Study(self.kernel_, X)
         self.plan_ = followed(partial(plan_spectral, self), study, self.method == "auto")
         self.method_, self.approximation_error_ = self.plan_.method, 0.0
         if self.method_ == "exact":
-            return NormalisedAffinity(self.kernel_, X, weights, "SpectralClustering")
-        require_psd(self.kernel_, "SpectralClustering: method='nystrom'")
-        S = LowRankAffinity(self.kernel_, X, weights, rank, rng, "SpectralClustering")
+            return NormalisedAffinity(self.kernel_, X, weights)
+        with speaking_for("SpectralClustering: method='nystrom'"):
+            require_psd(self.kernel_)
+        S = LowRankAffinity(self.kernel_, X, weights, rank, rng)
         self.approximation_error_ = S.error
         self.plan_ = self.plan_.found(S.error)
         return S
@@ -455,7 +457,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
                 f"{self.approximation_error_:.0%} of the trace of the affinities, and clusters may "
                 "be those of a much coarser graph. Give a larger rank, or a wider kernel.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_level(),
             )
         if gap is not None and gap <= TIE:
             m = len(self.eigenvalues_)
@@ -464,7 +466,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
                 f"{m} is one of many and the clusters are no better than others. Ask for more or "
                 "fewer clusters, or give n_components.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_level(),
             )
         if alone:
             or_rank = ", or a larger rank," if self.method_ == "nystrom" else ""
@@ -472,14 +474,14 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
                 f"SpectralClustering: {alone} rows have no affinity with any other row and are in "
                 f"no cluster: their label is -1. A wider kernel{or_rank} would connect them.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_level(),
             )
         if found < k:
             warnings.warn(
                 f"SpectralClustering: only {found} of n_clusters={k} clusters have points: the "
                 "embedding has too few different rows. Ask for fewer clusters.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_level(),
             )
 
     # -- answers ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from mercer.domains import Vectors, moderate
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels import RBF
 from mercer.operators import rim
 
@@ -177,7 +177,8 @@ def is_smoothing(name: Any) -> bool:
     return isinstance(name, str) and _ALIASES.get(name, name) in SMOOTHINGS
 
 
-def smoothing(name: Any, owner: str = "KernelDensity") -> Smoothing:
+@speaks("KernelDensity", unless_spoken=True)
+def smoothing(name: Any) -> Smoothing:
     """Return the smoothing kernel of that name."""
     if isinstance(name, Smoothing):
         return name
@@ -185,7 +186,7 @@ def smoothing(name: Any, owner: str = "KernelDensity") -> Smoothing:
         rbf = isinstance(name, RBF) or (isinstance(name, str) and name == "rbf")
         same = " It is kernel='gaussian', with the length scale as bandwidth." if rbf else ""
         raise InvalidInput(
-            f"{owner}: kernel={name!r} is no smoothing kernel; give one of "
+            f"{who()}: kernel={name!r} is no smoothing kernel; give one of "
             f"{', '.join(repr(n) for n in SMOOTHINGS)}.{same}"
         )
     return Smoothing(_ALIASES.get(name, name))
@@ -275,11 +276,11 @@ class Frame:
         return self.unit.whiten(X, self.centre)
 
 
+@speaks("KernelDensity", unless_spoken=True)
 def as_bandwidth(
     bandwidth: Any,
     X: np.ndarray,
     weights: np.ndarray | None = None,
-    owner: str = "KernelDensity",
     kernel: Smoothing | None = None,
 ) -> Bandwidth:
     """Return the bandwidth that a parameter asks for on these rows.
@@ -292,28 +293,26 @@ def as_bandwidth(
         Rows, finite.
     weights : array of shape (n,), optional
         Repetitions of the rows.
-    owner : str, default="KernelDensity"
-        Whose it is, for messages.
     kernel : Smoothing, optional
         What a rule is to find a bandwidth for; by default the gaussian.
     """
     d = X.shape[1]
     if not isinstance(bandwidth, str):
-        return Bandwidth(_checked(bandwidth, d, owner), d)
-    check_word(bandwidth, owner)
-    scales, total = column_scales(X, weights, bandwidth, owner)
+        return Bandwidth(_checked(bandwidth, d), d)
+    check_word(bandwidth)
+    scales, total = column_scales(X, weights, bandwidth)
     with np.errstate(under="ignore"):
         value = rule_factor(bandwidth, total, d, kernel) * scales
     if not (value > 0).all():
-        raise InvalidInput(f"{owner}: bandwidth={bandwidth!r} underflows; scale the columns.")
+        raise InvalidInput(f"{who()}: bandwidth={bandwidth!r} underflows; scale the columns.")
     return Bandwidth(float(value[0]) if d == 1 else value, d)
 
 
-def check_word(bandwidth: str, owner: str) -> None:
+def check_word(bandwidth: str) -> None:
     """Refuse a word that is no bandwidth."""
     if bandwidth not in (*RULES, "loo"):
         raise InvalidInput(
-            f"{owner}: bandwidth={bandwidth!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
+            f"{who()}: bandwidth={bandwidth!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
         )
 
 
@@ -356,9 +355,7 @@ def row_number(weights: np.ndarray) -> float:
     return min(total / float(share @ least) * total * max(1.0, size), MOST)
 
 
-def column_scales(
-    X: np.ndarray, weights: np.ndarray | None, rule: str, owner: str
-) -> tuple[np.ndarray, float]:
+def column_scales(X: np.ndarray, weights: np.ndarray | None, rule: str) -> tuple[np.ndarray, float]:
     """Return the standard deviation of each column and the number of rows.
 
     With n as in `row_number`, s² = Σ w(x − x̄)²/Σw · n/(n − 1).
@@ -367,7 +364,7 @@ def column_scales(
     used, w = X[w > 0], w[w > 0]
     if len(used) < 2:
         raise InvalidInput(
-            f"{owner}: bandwidth={rule!r} needs two rows that differ, and there is one; n_samples "
+            f"{who()}: bandwidth={rule!r} needs two rows that differ, and there is one; n_samples "
             "= 1 has no spread. Give the bandwidth as a number."
         )
     (Z,), shift = moderate([used])
@@ -385,51 +382,51 @@ def column_scales(
     if flat.any():
         j = int(flat.argmax())
         raise InvalidInput(
-            f"{owner}: column {j} is constant, so bandwidth={rule!r} would be 0 there, and a "
+            f"{who()}: column {j} is constant, so bandwidth={rule!r} would be 0 there, and a "
             "density has no meaning. Drop the column, or give bandwidths as numbers."
         )
     return scales, total
 
 
-def _checked(bandwidth: Any, d: int, owner: str) -> Any:
+def _checked(bandwidth: Any, d: int) -> Any:
     """Return a bandwidth given in numbers, as a float or an array."""
     if isinstance(bandwidth, bool | np.bool_) or bandwidth is None:
-        raise InvalidInput(_refusal(bandwidth, owner))
+        raise InvalidInput(_refusal(bandwidth))
     try:
         H = np.array(bandwidth, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidInput(_refusal(bandwidth, owner)) from None
+        raise InvalidInput(_refusal(bandwidth)) from None
     if H.shape == (1,) and d == 1:
-        return _positive(H, owner)
+        return _positive(H)
     if H.shape not in ((), (d,), (d, d)):
         raise InvalidInput(
-            f"{owner}: bandwidth of shape {H.shape} for {d} columns; give a number, {d} numbers, "
+            f"{who()}: bandwidth of shape {H.shape} for {d} columns; give a number, {d} numbers, "
             f"or a {d} × {d} matrix."
         )
     if not np.isfinite(H).all():
-        raise InvalidInput(f"{owner}: bandwidth={bandwidth!r} is not finite; give numbers > 0.")
+        raise InvalidInput(f"{who()}: bandwidth={bandwidth!r} is not finite; give numbers > 0.")
     if H.ndim < 2:
-        return _plain(_positive(H, owner))
+        return _plain(_positive(H))
     if np.abs(H - H.T).max() > ASYMMETRY * np.abs(H).max():
         raise InvalidInput(
-            f"{owner}: the bandwidth matrix is not symmetric; give H with H = Hᵀ, for instance "
+            f"{who()}: the bandwidth matrix is not symmetric; give H with H = Hᵀ, for instance "
             "scipy.linalg.sqrtm of a covariance matrix."
         )
     H = 0.5 * H + 0.5 * H.T
     least, most = np.linalg.eigvalsh(H)[[0, -1]]
     if not least > np.finfo(float).eps * d * most:
         raise InvalidInput(
-            f"{owner}: the bandwidth matrix has the eigenvalue {least:.3g}, so it is not positive "
+            f"{who()}: the bandwidth matrix has the eigenvalue {least:.3g}, so it is not positive "
             "definite; a density has no meaning where a bandwidth is 0. Add a small multiple of "
             "the identity."
         )
     return H
 
 
-def _positive(H: np.ndarray, owner: str) -> np.ndarray:
+def _positive(H: np.ndarray) -> np.ndarray:
     if not (H > 0).all():
         raise InvalidInput(
-            f"{owner}: bandwidth={H.tolist()!r}; bandwidths are > 0, as a density has no meaning "
+            f"{who()}: bandwidth={H.tolist()!r}; bandwidths are > 0, as a density has no meaning "
             "at bandwidth 0."
         )
     return H
@@ -440,9 +437,9 @@ def _plain(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 
 
-def _refusal(bandwidth: Any, owner: str) -> str:
+def _refusal(bandwidth: Any) -> str:
     kind = "" if isinstance(bandwidth, numbers.Number) else f" ({type(bandwidth).__name__})"
     return (
-        f"{owner}: bandwidth={bandwidth!r}{kind}; give a number > 0, one for each column, a "
+        f"{who()}: bandwidth={bandwidth!r}{kind}; give a number > 0, one for each column, a "
         "symmetric positive definite matrix, or 'scott', 'silverman' or 'loo'."
     )

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights, follows_data
 from mercer.models.density.bandwidth import (
     Bandwidth,
@@ -45,7 +45,6 @@ class Classes:
     codes: np.ndarray
     weights: np.ndarray
     names: np.ndarray
-    owner: str
 
     @property
     def count(self) -> int:
@@ -67,14 +66,14 @@ class Classes:
 
         That of the column as a whole where it varies in no class. All columns vary.
         """
-        out = column_scales(self.X, weights, "scott", self.owner)[0]
+        out = column_scales(self.X, weights, "scott")[0]
         inside = np.zeros(self.X.shape[1], dtype=bool)
         for c in range(self.count):
             rows = self.X[self.codes == c]
             inside |= (rows != rows[0]).any(axis=0)
         if inside.any():
             gaps = (self.X - self._means())[:, inside]
-            out[inside] = column_scales(gaps, weights, "scott", self.owner)[0]
+            out[inside] = column_scales(gaps, weights, "scott")[0]
         return out
 
     def _means(self) -> np.ndarray:
@@ -89,8 +88,8 @@ class Classes:
 def class_bandwidths(asked: Any, kernel: Smoothing, classes: Classes) -> list[Any]:
     """Return a bandwidth for each class, found within it."""
     if not isinstance(asked, str):
-        return [as_bandwidth(asked, classes.X, None, classes.owner).value] * classes.count
-    check_word(asked, classes.owner)
+        return [as_bandwidth(asked, classes.X, None).value] * classes.count
+    check_word(asked)
     varies, classes = classes.varying()
     if not varies.any():
         return [np.ones(len(varies))] * classes.count
@@ -110,7 +109,7 @@ def _within(asked: str, kernel: Smoothing, classes: Classes) -> list[np.ndarray]
         varies = (rows != rows[0]).any(axis=0)
         scales = np.ones(rows.shape[1])
         if varies.any():
-            scales[varies] = column_scales(rows[:, varies], w, asked, classes.owner)[0]
+            scales[varies] = column_scales(rows[:, varies], w, asked)[0]
         if not varies.all():
             pooled = classes.scales(classes.weights) if pooled is None else pooled
             scales[~varies] = pooled[~varies]
@@ -125,11 +124,11 @@ def _within(asked: str, kernel: Smoothing, classes: Classes) -> list[np.ndarray]
     if asked == "loo" and unsearched:
         several = f", and {len(unsearched) - NAMED} more" if len(unsearched) > NAMED else ""
         warnings.warn(
-            f"{classes.owner}: bandwidth='loo' finds nothing for class "
+            f"{who()}: bandwidth='loo' finds nothing for class "
             f"{', '.join(map(repr, unsearched[:NAMED]))}{several}, where every row has a copy or "
             "is alone; it has the bandwidth of Scott's rule. With shared=True all classes have one "
             "bandwidth, found together.",
-            stacklevel=5,
+            stacklevel=users_level(),
         )
     return out
 
@@ -146,8 +145,8 @@ def shared_bandwidth(
 ) -> tuple[Any, float | None, np.ndarray | None]:
     """Return one bandwidth for all classes; with "loo" its log-loss, and all that were tried."""
     if not isinstance(asked, str):
-        return as_bandwidth(asked, classes.X, None, classes.owner).value, None, None
-    check_word(asked, classes.owner)
+        return as_bandwidth(asked, classes.X, None).value, None, None
+    check_word(asked)
     varies, classes = classes.varying()
     w = classes.weights
     if not varies.any():
@@ -339,6 +338,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         return tags
 
     @follows_data
+    @speaks("KDEClassifier")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Estimate the density of each class.
 
@@ -356,19 +356,18 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         KDEClassifier
             The fitted model itself.
         """
-        owner = "KDEClassifier"
         with self._all_or_nothing():
-            kernel = smoothing(self.kernel, owner)
+            kernel = smoothing(self.kernel)
             if not isinstance(self.shared, bool | np.bool_):
-                raise InvalidInput(f"{owner}: shared={self.shared!r}; give True or False.")
+                raise InvalidInput(f"{who()}: shared={self.shared!r}; give True or False.")
             X = self._rows(X, kernel, reset=True)
-            y = check_labels(y, len(X), owner)
-            weights = check_weights(sample_weight, len(X), owner)
+            y = check_labels(y, len(X))
+            weights = check_weights(sample_weight, len(X))
             w = np.ones(len(X)) if weights is None else weights.copy()
             used = w > 0
             self.classes_, self.y_fit_ = class_codes(y, w)
             self.X_fit_, self.sample_weight_ = X.copy(), w
-            classes = Classes(X[used], self.y_fit_[used], w[used], self.classes_, owner)
+            classes = Classes(X[used], self.y_fit_[used], w[used], self.classes_)
             given = self._given_priors()
             self.priors_given_ = given is not None
             self.priors_ = classes.totals / classes.totals.sum() if given is None else given
@@ -380,8 +379,9 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             ]
         return self
 
+    @speaks("KDEClassifier")
     def _rows(self, X: Any, kernel: Any, *, reset: bool) -> np.ndarray:
-        return dense_rows(self._check_X(X, kernel, reset=reset), "KDEClassifier")
+        return dense_rows(self._check_X(X, kernel, reset=reset))
 
     def _bandwidths(self, kernel: Any, classes: Classes, priors: np.ndarray | None) -> list[Any]:
         if not self.shared:

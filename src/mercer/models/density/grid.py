@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import fft
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, users_level, who
 from mercer.memory import require_memory, row_blocks
 from mercer.models.density.bandwidth import Bandwidth, Smoothing
 from mercer.solvers import check_index
@@ -47,13 +47,12 @@ def on_grid(
     bandwidth: Bandwidth,
     X: np.ndarray,
     w: np.ndarray | None,
-    owner: str,
 ) -> Grid:
     """Return the density of weighted rows on the axes, or on a grid that covers it."""
     d = X.shape[1]
     if d > 2:
         raise InvalidInput(
-            f"{owner}: a grid in {d} dimensions has too many points; density_on_grid takes one or "
+            f"{who()}: a grid in {d} dimensions has too many points; density_on_grid takes one or "
             "two columns. Use score_samples."
         )
     # The support of κ(H⁻¹·) reaches as far along axis k as the row k of H is long.
@@ -61,13 +60,13 @@ def on_grid(
     if axes is None:
         margin = MARGIN.get(kernel.name, 1.0) * widths
         finest = _scales(bandwidth) / FINE.get(kernel.name, FINER)
-        lines = _default(X, margin, finest, n_points, owner)
+        lines = _default(X, margin, finest, n_points)
     else:
         if n_points is not None:
-            raise InvalidInput(f"{owner}: give axes or n_points, not both.")
-        lines = _checked(axes, d, owner)
+            raise InvalidInput(f"{who()}: give axes or n_points, not both.")
+        lines = _checked(axes, d)
     steps = [(line[-1] - line[0]) / (len(line) - 1) for line in lines]
-    _warn_of_coarse(steps, _scales(bandwidth), owner)
+    _warn_of_coarse(steps, _scales(bandwidth))
     reach = REACH.get(kernel.name, 1.0)
     # Cells beyond the ends of the axes, as far as there are points there that reach them.
     outside = [_outside(line, X[:, k], reach * widths[k], steps[k]) for k, line in enumerate(lines)]
@@ -81,7 +80,7 @@ def on_grid(
     ]
     require_memory(
         8 * 5 * math.prod(padded) + min(8 * 12 * len(X), 2**23),
-        f"{owner}: the density on a grid of {' × '.join(str(len(line)) for line in lines)}",
+        f"{who()}: the density on a grid of {' × '.join(str(len(line)) for line in lines)}",
         "Use a coarser grid",
     )
     mass = np.zeros(math.prod(padded))
@@ -95,7 +94,7 @@ def on_grid(
     values = _taps(kernel, bandwidth, steps, taps, padded, whole)
     if not np.isfinite(values).all():
         raise InvalidInput(
-            f"{owner}: the density is beyond the range of floats; scale the columns."
+            f"{who()}: the density is beyond the range of floats; scale the columns."
         )
     smooth = fft.irfftn(fft.rfftn(mass.reshape(padded)) * fft.rfftn(values), s=padded)
     inner = tuple(
@@ -111,14 +110,14 @@ def _outside(line: np.ndarray, x: np.ndarray, reach: float, step: float) -> tupl
     return tuple(math.ceil(max(0.0, min(gap, reach)) / step) for gap in gaps)  # type: ignore[return-value]
 
 
-def _warn_of_coarse(steps: list[float], scales: np.ndarray, owner: str) -> None:
+def _warn_of_coarse(steps: list[float], scales: np.ndarray) -> None:
     """Say it where a grid cannot show the density."""
     ratio = max(step / scale for step, scale in zip(steps, scales, strict=True))
     if ratio > COARSE:
         warnings.warn(
-            f"{owner}: a step of the grid is {ratio:.3g} bandwidths, so that the values are means "
+            f"{who()}: a step of the grid is {ratio:.3g} bandwidths, so that the values are means "
             "over cells rather than densities at points. Use a finer grid, or score_samples.",
-            stacklevel=4,
+            stacklevel=users_level(),
         )
 
 
@@ -138,7 +137,7 @@ def _scales(bandwidth: Bandwidth) -> np.ndarray:
 
 
 def _default(
-    X: np.ndarray, margin: np.ndarray, finest: np.ndarray, n_points: Any, owner: str
+    X: np.ndarray, margin: np.ndarray, finest: np.ndarray, n_points: Any
 ) -> list[np.ndarray]:
     """Return axes that cover the density."""
     d = X.shape[1]
@@ -150,13 +149,13 @@ def _default(
         given = [n_points] * d if np.ndim(n_points) == 0 else list(n_points)
         if len(given) != d:
             raise InvalidInput(
-                f"{owner}: n_points={n_points!r} for {d} columns; give one number or {d}."
+                f"{who()}: n_points={n_points!r} for {d} columns; give one number or {d}."
             )
-        counts = [check_index(count, "n_points", owner, 2) for count in given]
+        counts = [check_index(count, "n_points", 2) for count in given]
     return [np.linspace(a, b, count) for a, b, count in zip(low, high, counts, strict=True)]
 
 
-def _checked(axes: Any, d: int, owner: str) -> list[np.ndarray]:
+def _checked(axes: Any, d: int) -> list[np.ndarray]:
     """Return the axes that were given as arrays."""
     try:
         if d == 1 and not (isinstance(axes, list | tuple) and len(axes) == 1):
@@ -166,7 +165,7 @@ def _checked(axes: Any, d: int, owner: str) -> list[np.ndarray]:
         lines = []
     if len(lines) != d or any(line.ndim != 1 or len(line) < 2 for line in lines):
         raise InvalidInput(
-            f"{owner}: axes are {d} array(s) of at least two coordinates, one for each column; "
+            f"{who()}: axes are {d} array(s) of at least two coordinates, one for each column; "
             "such as numpy.linspace makes."
         )
     for k, line in enumerate(lines):
@@ -174,7 +173,7 @@ def _checked(axes: Any, d: int, owner: str) -> list[np.ndarray]:
         step = (line[-1] - line[0]) / len(gaps)
         if not (np.isfinite(line).all() and step > 0 and (abs(gaps - step) <= EVEN * step).all()):
             raise InvalidInput(
-                f"{owner}: axis {k} is not equally spaced and ascending; make it with "
+                f"{who()}: axis {k} is not equally spaced and ascending; make it with "
                 "numpy.linspace, or use score_samples."
             )
     return lines

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, speaks, who
 from mercer.estimator import (
     ONLY,
     Plan,
@@ -42,13 +42,13 @@ from mercer.solvers import Cost, Solution, check_index
 # ---- Rows that a density keeps: read from the user, and looked at again when read from a file ----
 
 
-def dense_rows(X: Any, owner: str) -> np.ndarray:
+def dense_rows(X: Any) -> np.ndarray:
     """Return checked rows as an array; sparse ones are made dense, if the budget allows."""
     if not sp.issparse(X):
         return X
     require_memory(
         8 * X.shape[0] * X.shape[1],
-        f"{owner}: the dense rows of a sparse X",
+        f"{who()}: the dense rows of a sparse X",
         "Reduce the columns first",
     )
     return np.ascontiguousarray(X.toarray())
@@ -64,14 +64,15 @@ def positive_rows(X: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.n
 # ---- kernel density ----
 
 
+@speaks
 def _has_bandwidth(model: Any) -> bool:
-    owner, bandwidth = type(model).__name__, model.bandwidth_
+    bandwidth = model.bandwidth_
     try:
         if isinstance(bandwidth, str):
             raise InvalidInput("a word")
-        as_bandwidth(bandwidth, model.X_fit_, None, owner)
+        as_bandwidth(bandwidth, model.X_fit_, None)
     except InvalidInput as error:
-        raise ModelFileError(f"the bandwidth of a {owner} is none: {error}") from error
+        raise ModelFileError(f"the bandwidth of a {who()} is none: {error}") from error
     return True
 
 
@@ -208,6 +209,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         return tags
 
     @follows_data
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Keep the points, and find the bandwidth.
 
@@ -226,32 +228,33 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            name = type(self).__name__
-            kernel = smoothing(self.kernel, name)
+            kernel = smoothing(self.kernel)
             points = self._rows(X, kernel, reset=True)
-            weights = check_weights(sample_weight, len(points), name)
+            weights = check_weights(sample_weight, len(points))
             used, w = positive_rows(points, weights)
             if isinstance(self.bandwidth, str) and self.bandwidth == "loo":
-                scales, _ = column_scales(used, w, "loo", name)
+                scales, _ = column_scales(used, w, "loo")
                 units = Bandwidth(scales, used.shape[1])
                 Z = units.whiten(used, centre_of(used))
-                self.solution_ = best_factor(Z, w, kernel, units.log_det, name)
+                self.solution_ = best_factor(Z, w, kernel, units.log_det)
                 found: Any = self.solution_.unwrap() * scales
                 self.bandwidth_ = float(found[0]) if len(found) == 1 else found
             else:
-                self.bandwidth_ = as_bandwidth(self.bandwidth, used, w, name, kernel).value
+                self.bandwidth_ = as_bandwidth(self.bandwidth, used, w, kernel).value
             self.smoothing_ = kernel.name
             self.X_fit_ = points
             self.sample_weight_ = weights
         return self
 
     # -- data ---------------------------------------------------------------------------------
+    @speaks
     def _rows(self, X: Any, kernel: Any, *, reset: bool) -> np.ndarray:
         """Return points as rows of their own."""
         Z = self._check_X(X, kernel, reset=reset)
-        dense = dense_rows(Z, type(self).__name__)
+        dense = dense_rows(Z)
         return Z.copy() if reset and dense is Z else dense
 
+    @speaks
     def _fitted(self) -> tuple[Smoothing, Bandwidth, np.ndarray, np.ndarray | None]:
         """Return kernel, bandwidth, and the rows that count with their weights."""
         check_is_fitted(self)
@@ -324,6 +327,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
             out[~counted] = self._log_density(rows, kernel, bandwidth, used, w)
         return out
 
+    @speaks
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Return points drawn from the density: a training point, and a draw of κ around it.
 
@@ -341,16 +345,17 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         """
         kernel, bandwidth, used, w = self._fitted()
         name = type(self).__name__
-        n_samples = check_index(n_samples, "n_samples", name, 1)
+        n_samples = check_index(n_samples, "n_samples", 1)
         require_memory(
             32 * n_samples * bandwidth.d, f"{name}: {n_samples} draws", "Draw fewer at a time"
         )
-        rng = as_rng(random_state, name)
+        rng = as_rng(random_state)
         chosen = rng.choice(len(used), size=n_samples, p=None if w is None else _shares(w))
         drawn = bandwidth.spread(kernel.sample(rng, n_samples, bandwidth.d))
         drawn += used[chosen]
         return drawn
 
+    @speaks
     def density_on_grid(self, axes: Any = None, *, n_points: Any = None) -> Grid:
         """Return the density on a regular grid, for one or two columns.
 
@@ -380,7 +385,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
             A pair (axes, density): a tuple of d arrays, and an array of as many dimensions.
         """
         kernel, bandwidth, used, w = self._fitted()
-        return on_grid(axes, n_points, kernel, bandwidth, used, w, type(self).__name__)
+        return on_grid(axes, n_points, kernel, bandwidth, used, w)
 
 
 def _shares(w: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import row_blocks
 from mercer.models.density.bandwidth import Smoothing
 from mercer.operators import log_sums, nearest_squares
@@ -107,12 +107,9 @@ class _Left:
         return out
 
 
+@speaks("KernelDensity", unless_spoken=True)
 def best_factor(
-    Z: np.ndarray,
-    w: np.ndarray | None,
-    kernel: Smoothing,
-    log_unit: float = 0.0,
-    owner: str = "KernelDensity",
+    Z: np.ndarray, w: np.ndarray | None, kernel: Smoothing, log_unit: float = 0.0
 ) -> Solution:
     """Return the factor h at which Σ wᵢ log p₋ᵢ(xᵢ) of the density with bandwidth h is largest.
 
@@ -120,8 +117,6 @@ def best_factor(
     Brent's method finds the place, and the best of these is the answer. The likelihood of "tophat"
     jumps and has no slope to follow; of it see `_best_jump`.
 
-    Parameters
-    ----------
     Z : array of shape (n, d)
         Rows, in units of the scales of the columns.
     w : array of shape (n,), optional
@@ -130,14 +125,12 @@ def best_factor(
         The kernel.
     log_unit : float, default=0
         Logarithm of the volume of a unit of Z, for the likelihood that is told.
-    owner : str, default="KernelDensity"
-        Whose it is, for messages.
     """
     left = _Left(Z, w, kernel)
     near = np.sqrt(np.where(np.isneginf(left.log_rest), nearest_squares(Z), 0.0))
     if not (near > 0).any():
         raise InvalidInput(
-            f"{owner}: every row has a copy of itself among the others, and then the leave-one-out "
+            f"{who()}: every row has a copy of itself among the others, and then the leave-one-out "
             "likelihood grows without bound as the bandwidth goes to 0. Use bandwidth='silverman', "
             "or drop copies."
         )
@@ -149,7 +142,7 @@ def best_factor(
     score = left.mean(best)[0] + kernel.log_normaliser(Z.shape[1]) - log_unit
     flat = residual <= FLAT
     told = (
-        f"{owner}: the search for a bandwidth ended where the mean log-likelihood still has the "
+        f"{who()}: the search for a bandwidth ended where the mean log-likelihood still has the "
         f"slope {residual:.3g}. Try kernel='gaussian'."
     )
     return Solution(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import moderate
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import RBF, Kernel, RadialBound
 from mercer.memory import require_memory, row_blocks
 from mercer.models.density.bandwidth import Smoothing
@@ -337,8 +337,8 @@ class Alike:
     Where k(x, xᵢ) is 0 for all training points, the answer is the mean of all.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, Y: np.ndarray, weights: np.ndarray, owner: str):
-        self.kernel, self.X, self.Y, self.owner = kernel, X, Y, owner
+    def __init__(self, kernel: Kernel, X: Any, Y: np.ndarray, weights: np.ndarray):
+        self.kernel, self.X, self.Y = kernel, X, Y
         self.w, self.rest = moderate_weights(weights), rest_of(weights)
         self.sums = _with_totals(Y, self.w)
         self.absent = np.flatnonzero(self.w == 0)
@@ -368,7 +368,7 @@ class Alike:
         if bad.any():
             i = int(np.argmax(bad))
             raise InvalidInput(
-                f"{self.owner}: {self.kernel!r} is {low[i]:.3g} < 0 between row {rows.start + i} "
+                f"{who()}: {self.kernel!r} is {low[i]:.3g} < 0 between row {rows.start + i} "
                 f"and training point {int(T[i].argmin())}, and weights are ≥ 0. Use a kernel "
                 "without negative values, such as mercer.RBF()."
             )

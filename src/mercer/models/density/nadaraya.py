@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     TakesKernel,
     accuracy,
@@ -117,10 +117,11 @@ class LocalEstimator(TakesKernel, BaseEstimator):
             )
         return self._kernel()
 
+    @speaks
     def _points(self, X: Any, space: Any, *, reset: bool) -> Any:
         """Return the canonical collection, dense rows for a smoothing kernel."""
         X = self._check_X(X, space, reset=reset)
-        return dense_rows(X, type(self).__name__) if isinstance(space, Smoothing) else X
+        return dense_rows(X) if isinstance(space, Smoothing) else X
 
     def _remember(self, X: Any, space: Any, weights: np.ndarray | None) -> None:
         """Store checked points and their weights, after the targets."""
@@ -147,17 +148,16 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         kernel.diag(X)  # reads the columns of a table, so that a wrong cell is named now
         self.kernel_, self.smoothing_, self.bandwidth_ = kernel, None, None
 
+    @speaks
     def _choose(self, X: np.ndarray, weights: np.ndarray, kernel: Smoothing) -> Any:
         """Return the bandwidth in numbers, for rows of positive weight."""
-        owner, asked = type(self).__name__, self.bandwidth
+        asked = self.bandwidth
         if not isinstance(asked, str):
-            return as_bandwidth(asked, X, weights, owner).value
-        check_word(asked, owner)
+            return as_bandwidth(asked, X, weights).value
+        check_word(asked)
         if asked in RULES:
-            return fill_columns(
-                X, lambda part: as_bandwidth(asked, part, weights, owner, kernel).value
-            )
-        scales = fill_columns(X, lambda part: column_scales(part, weights, "loo", owner)[0])
+            return fill_columns(X, lambda part: as_bandwidth(asked, part, weights, kernel).value)
+        scales = fill_columns(X, lambda part: column_scales(part, weights, "loo")[0])
         base = Bandwidth(scales, X.shape[1])
         near, _ = self._near(base, X, weights)
         reach = near.reach()
@@ -197,10 +197,10 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         near, frame = self._near(bandwidth, *positive_rows(self.X_fit_, self.sample_weight_))
         return near.at(points, frame)
 
+    @speaks
     def _alike(self, X: Any) -> Alike:
         every = np.ones(len(self.sample_weight_), dtype=bool)
-        owner = type(self).__name__
-        return Alike(self.kernel_, X, self._known(every), self.sample_weight_, owner)
+        return Alike(self.kernel_, X, self._known(every), self.sample_weight_)
 
     def _known(self, rows: np.ndarray) -> np.ndarray:
         """Return what is averaged, if copies of it fit the budget."""
@@ -210,13 +210,14 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         )
         return self._values(rows)
 
+    @speaks
     def _left_out(self, X: Any) -> np.ndarray:
         """Return local means at each training point, by the others."""
         check_is_fitted(self)
-        owner, used = type(self).__name__, self.sample_weight_ > 0
+        used = self.sample_weight_ > 0
         if used.sum() < 2 and not self.sample_weight_.max() > 1:
             raise InvalidInput(
-                f"{owner}.loo: the only training point has no other to speak of it; fit at least "
+                f"{who()}.loo: the only training point has no other to speak of it; fit at least "
                 "two points of positive weight."
             )
         space = self._fitted_space
@@ -224,7 +225,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
             return self._alike(self._points_again(X, "loo")).left_out()
         if X is not None:
             again = self._points(X, space, reset=False)
-            check_same_points(space.domain, again, self.X_fit_, owner, "loo")
+            check_same_points(space.domain, again, self.X_fit_, "loo")
         out = np.empty((len(used), self._n_values))
         points, w = positive_rows(self.X_fit_, self.sample_weight_)
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
@@ -346,6 +347,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
             )
         return int(self.degree)
 
+    @speaks("NadarayaWatson")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Store the training points, and choose the bandwidth.
 
@@ -367,8 +369,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
             space, _ = self._space(), self._degree
             X = self._points(X, space, reset=True)
             n = space.domain.size(X)
-            self.y_fit_ = check_targets(y, n, "NadarayaWatson").copy()
-            self._remember(X, space, check_weights(sample_weight, n, "NadarayaWatson"))
+            self.y_fit_ = check_targets(y, n).copy()
+            self._remember(X, space, check_weights(sample_weight, n))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -493,6 +495,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         self.bandwidth = bandwidth
         self.kernel = kernel
 
+    @speaks("NadarayaWatsonClassifier")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Store the training points and their classes, and choose the bandwidth.
 
@@ -510,13 +513,12 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         NadarayaWatsonClassifier
             The fitted model itself.
         """
-        owner = "NadarayaWatsonClassifier"
         with self._all_or_nothing():
             space = self._space()
             X = self._points(X, space, reset=True)
             n = space.domain.size(X)
-            y = check_labels(y, n, owner)
-            weights = check_weights(sample_weight, n, owner)
+            y = check_labels(y, n)
+            weights = check_weights(sample_weight, n)
             self.classes_, self.y_fit_ = class_codes(y, weights)
             self._remember(X, space, weights)
         return self

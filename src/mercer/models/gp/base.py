@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import Table, Tables, is_torch, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator
 from mercer.kernels import RBF, Kernel
 from mercer.rkhs import Function
@@ -23,7 +23,7 @@ def default_kernel() -> Kernel:
     return 1.0 * RBF("median")
 
 
-def as_rng(random_state: Any, owner: str) -> Any:
+def as_rng(random_state: Any) -> Any:
     """Return a source of random numbers for None, a number, a RandomState or a Generator."""
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return random_state
@@ -31,7 +31,7 @@ def as_rng(random_state: Any, owner: str) -> Any:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{owner}: random_state={random_state!r}; give None, a whole number ≥ 0, or a "
+            f"{who()}: random_state={random_state!r}; give None, a whole number ≥ 0, or a "
             "generator of numpy.random."
         ) from error
 
@@ -67,26 +67,27 @@ def mean_function(model: Any) -> Function:
     return Function(model.kernel_, model.X_fit_, model.dual_coef_, model.intercept_)
 
 
+@speaks
 def check_search(model: Any) -> bool:
     """Check the options of the search, and return whether there is to be one."""
-    owner = type(model).__name__
     if callable(model.optimizer):
         raise InvalidInput(
-            f"{owner}: optimizer is a function; give 'lbfgs' or None. A search of your own can "
+            f"{who()}: optimizer is a function; give 'lbfgs' or None. A search of your own can "
             "call log_marginal_likelihood(theta, eval_gradient=True) of a fitted model."
         )
     if model.optimizer not in ("lbfgs", None):
-        raise InvalidInput(f"{owner}: optimizer={model.optimizer!r}; give 'lbfgs' or None.")
-    check_index(model.n_restarts, "n_restarts", owner, 0)
-    check_index(model.max_iter, "max_iter", owner, 1)
-    check_number(model.tol, "tol", owner, 0.0)
-    as_rng(0 if model.random_state is None else model.random_state, owner)
+        raise InvalidInput(f"{who()}: optimizer={model.optimizer!r}; give 'lbfgs' or None.")
+    check_index(model.n_restarts, "n_restarts", 0)
+    check_index(model.max_iter, "max_iter", 1)
+    check_number(model.tol, "tol", 0.0)
+    as_rng(0 if model.random_state is None else model.random_state)
     return model.optimizer is not None
 
 
+@speaks
 def search_rng(model: Any) -> Any:
     """Return the source of randomness of a fit; the same for every fit unless given."""
-    rng = as_rng(0 if model.random_state is None else model.random_state, type(model).__name__)
+    rng = as_rng(0 if model.random_state is None else model.random_state)
     if isinstance(rng, np.random.RandomState):
         return rng
     return np.random.RandomState(int(rng.integers(2**32 - 1)))
@@ -98,6 +99,7 @@ def search_rng(model: Any) -> Any:
 COLUMN = "output"
 
 
+@speaks("stack_outputs")
 def stack_outputs(X: Any, Y: Any) -> tuple[Any, np.ndarray]:
     """Return rows (x, output) and their targets, of points with several outputs.
 
@@ -139,7 +141,7 @@ def stack_outputs(X: Any, Y: Any) -> tuple[Any, np.ndarray]:
     >>> bool(model.kernel_.k2.kernel.output_correlation()[0, 1] < -0.9)
     True
     """
-    X = _points(X, "stack_outputs")
+    X = _points(X)
     n = Tables().size(X)
     try:
         targets = np.asarray(Y.detach().cpu() if is_torch(Y) else Y, dtype=float)
@@ -162,6 +164,7 @@ def stack_outputs(X: Any, Y: Any) -> tuple[Any, np.ndarray]:
     return _with_output(Tables().take(X, points), outputs), targets[points, outputs]
 
 
+@speaks("for_output")
 def for_output(X: Any, output: Any) -> Any:
     """Return rows (x, output), to ask a model of `stack_outputs` about one output.
 
@@ -184,7 +187,7 @@ def for_output(X: Any, output: Any) -> Any:
     array([[0.5, 1. ],
            [0.7, 1. ]])
     """
-    X = _points(X, "for_output")
+    X = _points(X)
     m = Tables().size(X)
     given = np.asarray(output)
     if given.dtype.kind not in "iu" or given.shape not in ((), (m,)) or (given < 0).any():
@@ -195,11 +198,11 @@ def for_output(X: Any, output: Any) -> Any:
     return _with_output(X, np.broadcast_to(given, (m,)))
 
 
-def _points(X: Any, owner: str) -> Any:
+def _points(X: Any) -> Any:
     X = Tables().check(to_host(X))
     if isinstance(X, Table) and COLUMN in X.names:
         raise InvalidInput(
-            f"{owner}: X has a column {COLUMN!r} already, the name of the one that is added; "
+            f"{who()}: X has a column {COLUMN!r} already, the name of the one that is added; "
             "rename it."
         )
     return X

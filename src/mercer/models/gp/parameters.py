@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from mercer.checks import at_theta, bare_name, check_bounds, entries
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, speaks, who
 from mercer.kernels import DEFAULT_BOUNDS
 from mercer.models.gp.descent import Point
 
@@ -67,7 +67,7 @@ INSIDE = 1e-9  # from the end of the support of a prior, in logarithms
 LARGEST = 700.0  # a logarithm whose exponential, and that of its negative, are numbers
 
 
-def as_names(fixed: Any, owner: str) -> list[str]:
+def as_names(fixed: Any) -> list[str]:
     """Return the names of what is held as a list."""
     if isinstance(fixed, str):
         return [fixed]
@@ -75,7 +75,7 @@ def as_names(fixed: Any, owner: str) -> list[str]:
         return [] if fixed is None else list(fixed)
     except TypeError:
         raise InvalidInput(
-            f"{owner}: fixed={fixed!r}; give names of parameters, such as ('noise',)."
+            f"{who()}: fixed={fixed!r}; give names of parameters, such as ('noise',)."
         ) from None
 
 
@@ -102,8 +102,6 @@ class Parameters:
         Densities of values (not of their logarithms), by the same names.
     noise_bounds : (low, high)
         Limits of the noise where `bounds` has none.
-    owner : str
-        Who is to be named in messages.
 
     Attributes
     ----------
@@ -124,6 +122,7 @@ class Parameters:
         Why nothing is to be searched for; "" where there is a search.
     """
 
+    @speaks("GaussianProcessRegressor", unless_spoken=True)
     def __init__(
         self,
         kernel: Any,
@@ -133,9 +132,8 @@ class Parameters:
         bounds: Mapping[str, Any] | None = None,
         priors: Mapping[str, Any] | None = None,
         noise_bounds: tuple[float, float] = (1e-8, 1e3),
-        owner: str = "GaussianProcessRegressor",
     ):
-        self.kernel, self.owner, self.noise_bounds = kernel, owner, noise_bounds
+        self.kernel, self.noise_bounds = kernel, noise_bounds
         self.noise = None if noise is None else float(noise)
         whole, box = kernel.theta, kernel.bounds
         self._kernel_names = list(kernel.theta_names)
@@ -159,18 +157,18 @@ class Parameters:
         free, limited = np.ones(len(names), dtype=bool), np.zeros(len(names), dtype=bool)
         if self.noise == 0:
             free[-1] = False
-        for name in as_names(fixed, owner):
+        for name in as_names(fixed):
             free[self._at(name, "fixed")] = False
         self._is_free = free
         for name, pair in self._mapping(bounds, "bounds").items():
             at = self._at(name, "bounds")
             if np.ndim(pair) > 1:
                 raise InvalidInput(
-                    f"{owner}: bounds[{name!r}] = {pair!r}; give one pair (low, high) for all its "
+                    f"{who()}: bounds[{name!r}] = {pair!r}; give one pair (low, high) for all its "
                     f"entries, or name them one by one: {', '.join(names[i] for i in at)}."
                 )
             limited[at] = True
-            box[at] = draws[at] = np.log(check_bounds(name, pair, owner=owner))
+            box[at] = draws[at] = np.log(check_bounds(name, pair))
         self._free = np.flatnonzero(free)
         self._limited = limited[self._free]
         self.names = [names[i] for i in self._free]
@@ -212,7 +210,7 @@ class Parameters:
             return {}
         if not isinstance(given, Mapping):
             what = "(low, high)" if option == "bounds" else "frozen distributions of scipy.stats"
-            raise InvalidInput(f"{self.owner}: {option}={given!r}; give a dict of names to {what}.")
+            raise InvalidInput(f"{who()}: {option}={given!r}; give a dict of names to {what}.")
         return dict(given)
 
     def _at(self, name: Any, option: str) -> list[int]:
@@ -226,19 +224,19 @@ class Parameters:
             if name == "noise" and self.noise == 0:
                 why = "a noise of 0 has no logarithm and is held"
             raise InvalidInput(
-                f"{self.owner}: {option} names {name!r}, but {why}, so that it is not tuned; leave "
+                f"{who()}: {option} names {name!r}, but {why}, so that it is not tuned; leave "
                 "one of the two out."
             )
         if not found and name != "kernel":
             several = [n for n in self._names if _stem(n).endswith(f"__{bare_name(name)}")]
             if several:
                 raise InvalidInput(
-                    f"{self.owner}: {option} names {name!r}, which is the end of several: "
+                    f"{who()}: {option} names {name!r}, which is the end of several: "
                     f"{', '.join(map(repr, several))}. Write out the one that is meant."
                 )
             legal = ", ".join(map(repr, self._names)) or "none, as nothing of it can be tuned"
             raise InvalidInput(
-                f"{self.owner}: {option} names {name!r}, which is no parameter to tune; there are: "
+                f"{who()}: {option} names {name!r}, which is no parameter to tune; there are: "
                 f"{legal}. Those of the kernel may also be written with kernel__ in front."
             )
         return found
@@ -249,18 +247,18 @@ class Parameters:
             theta = np.asarray(theta, dtype=float)
         except (TypeError, ValueError):
             raise InvalidInput(
-                f"{self.owner}: theta={theta!r}; give the logarithms of {self.names}."
+                f"{who()}: theta={theta!r}; give the logarithms of {self.names}."
             ) from None
         if theta.shape != self.theta.shape:
             raise InvalidInput(
-                f"{self.owner}: theta has shape {theta.shape}, expected {self.theta.shape} for "
+                f"{who()}: theta has shape {theta.shape}, expected {self.theta.shape} for "
                 f"{self.names}."
             )
         wrong = ~(np.abs(theta) <= LARGEST)
         if wrong.any():
             i = int(np.argmax(wrong))
             raise InvalidInput(
-                f"{self.owner}: theta[{i}] = {theta[i]:g} for {self.names[i]!r} is no logarithm of "
+                f"{who()}: theta[{i}] = {theta[i]:g} for {self.names[i]!r} is no logarithm of "
                 f"a number; give one between −{LARGEST:g} and {LARGEST:g}."
             )
         whole = self._whole.copy()
@@ -291,13 +289,13 @@ class Parameters:
             wrong = why_no_density(law)
             if wrong:
                 raise InvalidInput(
-                    f"{self.owner}: priors[{name!r}] = {law!r} {wrong}; give a frozen "
+                    f"{who()}: priors[{name!r}] = {law!r} {wrong}; give a frozen "
                     "distribution such as scipy.stats.gamma(2.0)."
                 )
             for i in self._at(name, "priors"):
                 if i in found:
                     raise InvalidInput(
-                        f"{self.owner}: priors names {self._names[i]!r} twice, as "
+                        f"{who()}: priors names {self._names[i]!r} twice, as "
                         f"{found[i][1]!r} and {name!r}; give one."
                     )
                 found[i] = (place.get(i, -1), name, law)
@@ -338,7 +336,7 @@ class Parameters:
         for i, name, law in self._priors:
             if not np.isfinite(log_density(law, float(self.theta[i]))[0]):
                 raise InvalidInput(
-                    f"{self.owner}: the start {self.names[i]} = {np.exp(self.theta[i]):.6g} has no "
+                    f"{who()}: the start {self.names[i]} = {np.exp(self.theta[i]):.6g} has no "
                     f"finite density under priors[{name!r}]; start inside its support, or give "
                     "another prior."
                 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
 from mercer.kernels import Kernel, with_median
 from mercer.models.gp.descent import (
     MOST,
@@ -119,7 +119,7 @@ class _Counted:
             f"{n} = {v:.6g}" for n, v in zip(self.parameters.names, np.exp(theta), strict=True)
         )
         raise InvalidInput(
-            f"{self.parameters.owner}: the log evidence or its gradient is not finite at the start"
+            f"{who()}: the log evidence or its gradient is not finite at the start"
             f"{' ' + at if at else ''}; scale the data, or start elsewhere."
         )
 
@@ -401,7 +401,8 @@ def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
         parameters.hold(NO_SPREAD)
         return
     kernels, level = [problem.kernel], parameters.noise
-    if any("length_scale" in name for name in parameters.names) and blind(problem):
+    scaled = any("length_scale" in name for name in parameters.names)
+    if scaled and blind(problem.kernel, problem.X, problem.Y):
         kernels.append(with_median(problem.kernel, problem.X, problem.weights))
         parameters.remark = BLIND
     starts = [(kernel, level) for kernel in kernels]
@@ -438,15 +439,21 @@ def mean_variance(problem: Problem) -> float:
     return mean if np.isfinite(mean) else 0.0
 
 
-def blind(problem: Problem) -> bool:
+def row_key(X: Any, Y: np.ndarray) -> np.ndarray:
+    """Return numbers that tell rows apart, however they are ordered; x too where it has any."""
+    numeric = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"
+    return np.hstack([Y, X]) if numeric and len(X) == len(Y) else Y
+
+
+def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:
     """Whether all rows are alike to the kernel, or each like no other."""
-    kernel, n = problem.kernel, len(problem.Y)
+    n = len(Y)
     if n < 2 or not kernel.domain.holds_points:
         return False
-    order = np.lexsort(problem.key().T)  # the same rows, however they are ordered
+    order = np.lexsort(row_key(X, Y).T)  # the same rows, however they are ordered
     rows = np.sort(order[np.linspace(0, n - 1, min(n, ROWS)).astype(int)])
     with np.errstate(all="ignore"):
-        K = np.array(kernel(kernel.domain.subset(problem.X, rows)), dtype=float)
+        K = np.array(kernel(kernel.domain.subset(X, rows)), dtype=float)
         size = np.sqrt(np.diagonal(K))
         K /= size
         K /= size[:, None]

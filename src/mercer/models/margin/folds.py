@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput, NotConverged
+from mercer.errors import InvalidInput, NotConverged, speaks, users_level, who
 from mercer.estimator import Sample
 from mercer.models.margin.problems import Machine, Task, soft_machines
 from mercer.solvers import Rows, Solution
@@ -21,9 +21,8 @@ FOLDS = 5
 NOTHING = Solution(None, True, residual=0.0, gap=0.0, primal=0.0, dual=0.0)
 
 
-def stratified_folds(
-    y: np.ndarray, folds: int = FOLDS, random_state: Any = None, owner: str = "SVC"
-) -> np.ndarray:
+@speaks("SVC", unless_spoken=True)
+def stratified_folds(y: np.ndarray, folds: int = FOLDS, random_state: Any = None) -> np.ndarray:
     """Return the fold of each row: classes spread evenly, drawn at random.
 
     Names and order of the classes make no difference. A class with fewer rows than there are folds
@@ -37,15 +36,13 @@ def stratified_folds(
         How many folds; as many as rows at most.
     random_state : int, RandomState or None, default=None
         Seed of the draw; None stands for 0, so that a fit can be repeated.
-    owner : str, default="SVC"
-        Who asks; messages begin with it.
 
     Returns
     -------
     ndarray of int of shape (n,)
         Numbers from 0 to folds − 1.
     """
-    drawn = generator(random_state, owner).permutation(len(y))
+    drawn = generator(random_state).permutation(len(y))
     _, first, label = np.unique(y[drawn], return_index=True, return_inverse=True)
     # one class after the other, in the order in which the draw meets them
     order = drawn[np.argsort(first[label], kind="stable")]
@@ -54,16 +51,16 @@ def stratified_folds(
     return out
 
 
-def generator(random_state: Any, owner: str) -> np.random.RandomState:
+def generator(random_state: Any) -> np.random.RandomState:
     """Return the generator of a seed; None stands for 0, so that a fit can be repeated."""
     try:
         return check_random_state(0 if random_state is None else random_state)
     except ValueError as error:
-        raise InvalidInput(f"{owner}: random_state: {error}") from None
+        raise InvalidInput(f"{who()}: random_state: {error}") from None
 
 
 def splits(
-    cv: Any, X: Any, y: Any, data: Sample, random_state: Any, owner: str
+    cv: Any, X: Any, y: Any, data: Sample, random_state: Any
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and test positions, among the points kept, of every fold.
 
@@ -73,13 +70,13 @@ def splits(
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         if not 2 <= cv <= len(data.y):
             raise InvalidInput(
-                f"{owner}: cv={cv!r}; give 2 to {len(data.y)} folds, the number of rows."
+                f"{who()}: cv={cv!r}; give 2 to {len(data.y)} folds, the number of rows."
             )
-        fold = stratified_folds(data.y, int(cv), random_state, owner)
+        fold = stratified_folds(data.y, int(cv), random_state)
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
     if not (hasattr(cv, "split") or isinstance(cv, Iterable)) or isinstance(cv, str):
         raise InvalidInput(
-            f"{owner}: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
+            f"{who()}: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
             "training and test positions."
         )
     from sklearn.model_selection import check_cv
@@ -87,17 +84,17 @@ def splits(
     try:
         pairs = list(check_cv(cv, y, classifier=True).split(np.empty((data.n, 0)), y))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: cv: {error}") from error
+        raise InvalidInput(f"{who()}: cv: {error}") from error
     place = np.full(data.n, -1)
     place[np.arange(data.n) if data.kept is None else data.kept] = np.arange(len(data.y))
     try:
         both = [tuple(np.unique(place[np.asarray(part)]) for part in pair) for pair in pairs]
     except (IndexError, TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: cv: {error}") from error
+        raise InvalidInput(f"{who()}: cv: {error}") from error
     kept = [(train[train >= 0], test[test >= 0]) for train, test in both]
     kept = [(train, test) for train, test in kept if len(test)]
     if not kept:
-        raise InvalidInput(f"{owner}: cv has no fold with a test row of positive weight.")
+        raise InvalidInput(f"{who()}: cv has no fold with a test row of positive weight.")
     return kept
 
 
@@ -182,14 +179,14 @@ class Tally:
         self.total, self.failed = self.total + other.total, self.failed + other.failed
         self.first = self.first or other.first
 
-    def warn(self, owner: str, where: str, so: str) -> None:
+    def warn(self, where: str, so: str) -> None:
         """Say how many did not converge, if any, and what that means."""
         if self.failed:
             warnings.warn(
-                f"{owner}: {self.failed} of {self.total} problems {where} did not converge, so "
+                f"{who()}: {self.failed} of {self.total} problems {where} did not converge, so "
                 f"{so}. First: {self.first.removeprefix('SMO: ')}",
                 NotConverged,
-                stacklevel=3,
+                stacklevel=users_level(),
             )
 
 
@@ -236,9 +233,8 @@ EQUAL = 1e-9  # relative difference up to which keys are the same number
 SAME = 1e-9, 1e-6  # the same for squared distances in feature space, of rows in float64 and float32
 
 
-def deal_folds(
-    data: Sample, rows: Rows, random_state: Any = None, owner: str = "SVC"
-) -> tuple[np.ndarray, np.ndarray]:
+@speaks("SVC", unless_spoken=True)
+def deal_folds(data: Sample, rows: Rows, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the fold of each row, and the number of different points of each class.
 
     Inside a class the points are sorted by their mean kernel value with the class, plus a part of
@@ -250,7 +246,7 @@ def deal_folds(
     Names and order of the classes make no difference. Points that a symmetry of the data exchanges
     have the same key, and are dealt in the order of the rows.
     """
-    rng = generator(random_state, owner)
+    rng = generator(random_state)
     members = [np.flatnonzero(data.y == c) for c in range(len(data.classes))]  # type: ignore[arg-type]
     means = np.stack([rows.product(m, data.weights[m]) for m in members])
     total = GOLDEN * means.sum(axis=0)

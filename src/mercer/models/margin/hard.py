@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from mercer.checks import Clock
-from mercer.errors import NotSeparable
+from mercer.errors import NotSeparable, speaks, who
 from mercer.estimator import Sample
 from mercer.models.margin.hulls import HullSpace, common_point, nearest_points, side_name, space_of
 from mercer.models.margin.problems import (
@@ -121,18 +121,18 @@ def certified(
 
 
 def hard_machines(
-    data: Sample, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, owner: str
+    data: Sample, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool
 ) -> list[Machine]:
     """Return the machine of largest margin for each task, or raise `NotSeparable`.
 
     The limits of the solver are of steps for each task, of time for all together.
     """
     return [
-        _Hulls(data, rows, task, one, offset, owner).machine()
-        for task, one in one_by_one(solver, tasks)
+        _Hulls(data, rows, task, one, offset).machine() for task, one in one_by_one(solver, tasks)
     ]
 
 
+@speaks("SVC")
 def hard_where_possible(
     data: Sample, rows: Rows, tasks: Sequence[Task], solver: SMO, offset: bool, C: float
 ) -> dict[int, Machine]:
@@ -146,7 +146,7 @@ def hard_where_possible(
         seconds = None if one.max_time is None else 0.5 * one.max_time
         half = SMO(one.tol, one.max_iter, seconds, one.callback)
         try:
-            machine = _Hulls(data, rows, task, half, offset, "SVC").machine()
+            machine = _Hulls(data, rows, task, half, offset).machine()
         except NotSeparable:
             continue
         weights = data.weights if task.index is None else data.weights[task.index]
@@ -158,8 +158,8 @@ def hard_where_possible(
 class _Hulls:
     """The problem of one task."""
 
-    def __init__(self, data: Sample, rows: Rows, task: Task, solver: SMO, offset: bool, owner: str):
-        self.data, self.task, self.offset, self.owner = data, task, offset, owner
+    def __init__(self, data: Sample, rows: Rows, task: Task, solver: SMO, offset: bool):
+        self.data, self.task, self.offset = data, task, offset
         self.solver, self.clock = solver, Clock(solver.max_time)
         self.space = space_of(data, rows, task, offset)
 
@@ -273,7 +273,7 @@ class _Hulls:
         where = f"in the feature space of {self.data.kernel!r}"
         if certificate.exact:
             return NotSeparable(
-                f"{self.owner}: C=inf asks for a function without margin violations, but {what} "
+                f"{who()}: C=inf asks for a function without margin violations, but {what} "
                 f"({rows}) coincide {where}; the certificate has them. Use a finite C, or a kernel "
                 "that separates more, such as one of a shorter length scale.",
                 certificate,
@@ -281,7 +281,7 @@ class _Hulls:
         part = certificate.distance / certificate.radius if certificate.radius > 0 else 0.0
         apart = f"{certificate.distance:.2g} apart" + ("" if part > 0 else " (to rounding)")
         return NotSeparable(
-            f"{self.owner}: C=inf asks for a function without margin violations, but the classes "
+            f"{who()}: C=inf asks for a function without margin violations, but the classes "
             f"are numerically not separable beyond rounding: {what} ({rows}) are {apart} "
             f"{where}, {part:.1g} of the radius of the data, and "
             "float64 cannot tell that from 0. The certificate has them. Use a finite C, scale the "

@@ -24,7 +24,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import same_points
-from mercer.errors import InvalidInput, NotConverged, NotSeparable
+from mercer.errors import InvalidInput, NotConverged, NotSeparable, speaking_for, users_level, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.models.margin.machines import columns_of, machine_values
@@ -159,7 +159,7 @@ def _factored(
     shift = float(diagonal.mean()) if offset else 0.0
     C = _block(kernel, points, inside, None) + shift
     ridge = RIDGE * float(np.trace(C)) / len(inside)
-    return factor(C, ridge, overwrite=True, owner=repr(kernel)), shift
+    return factor(C, ridge, overwrite=True, owner=kernel), shift
 
 
 def _block(kernel: Kernel, points: Any, rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
@@ -190,7 +190,6 @@ def refitted(
     fitted: np.ndarray,
     spread: np.ndarray,
     again: Callable[[int], np.ndarray | float],
-    owner: str,
     leave: np.ndarray | None = None,
     small: int = SMALL,
 ) -> np.ndarray:
@@ -207,8 +206,6 @@ def refitted(
         half the size.
     again : callable
         Returns the values at a row of a fit without it.
-    owner : str
-        Who asks; a warning begins with it.
     leave : ndarray of bool, shape (n,), optional
         Rows without which other coefficients would leave their box, by the rule.
     small : int
@@ -236,12 +233,12 @@ def refitted(
     rest = len(doubtful) - limit
     if rest > 0 and bad:
         warnings.warn(
-            f"{owner}: {FAILS}: {bad} of the {limit} rows that it moves most were off by more than "
+            f"{who()}: {FAILS}: {bad} of the {limit} rows that it moves most were off by more than "
             f"half of the move, and {rest} others that it moves far, or whose absence would break "
             "bounds, are unreliable. Use cross-validation, such as mercer.search, or a larger "
             "alpha (a smaller C).",
             UserWarning,
-            stacklevel=4,
+            stacklevel=users_level(),
         )
     return out
 
@@ -256,19 +253,19 @@ def rows_to_doubt(n: int, free: int, features: int | None) -> bool:
     return n <= SMALL or few
 
 
-def check_enough(n: int, offset: bool, owner: str) -> None:
+def check_enough(n: int, offset: bool) -> None:
     """Refuse to leave a row out where nothing would be left to fit."""
     if n < 2 and offset:
         raise InvalidInput(
-            f"{owner}: with an offset it needs at least 2 rows of positive weight, got {n}; give "
+            f"{who()}: with an offset it needs at least 2 rows of positive weight, got {n}; give "
             "more rows."
         )
 
 
-def only_one(row: int, owner: str) -> InvalidInput:
+def only_one(row: int) -> InvalidInput:
     """Return the refusal to leave out the only row of a class."""
     return InvalidInput(
-        f"{owner}: row {row} is the only one of its class, so there is no fit without it; give "
+        f"{who()}: row {row} is the only one of its class, so there is no fit without it; give "
         "more rows of that class."
     )
 
@@ -282,47 +279,48 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
     X are the training points, or the training Gram matrix; one column for each two-class problem.
     """
     check_is_fitted(model)
-    owner = f"{type(model).__name__}.{verb}"
-    if X is None:
-        raise InvalidInput(
-            f"{owner}: the model keeps only its support vectors, so the training points must be "
-            f"given: {verb}(X), with the Gram matrix for a precomputed kernel."
-        )
-    points = model._check_new(X)
-    _check_training(model, points, owner)
-    fitted, kernel, support = machine_values(model, X), model.kernel_, model.support_
-    n, offset = len(fitted), bool(model.fit_intercept)
-    y, w = vars(model).get("y_fit_"), vars(model).get("weights_fit_")
-    w = np.ones(n) if w is None else w
-    check_enough(int(np.count_nonzero(w)), offset, owner)
-    features = kernel._n_features(points)
-    values, leave = fitted.copy(), np.zeros(n, dtype=bool)
-    columns, several = columns_of(model).T, len(model.intercept_) > 1
-    for j, coef in enumerate(columns):
-        used = np.flatnonzero(coef)
-        if not len(used):
-            continue
-        rows = support[used]
-        mine, a, b = kernel.domain.subset(points, rows), coef[used], model.intercept_[j]
-        free = model.support_kind_[used] == "margin"
-        if several and not free.all():
-            # Bound in some problem; here only if inside of the margin by more than the tolerance.
-            f = gram_of(kernel, mine) @ a + b
-            free |= np.sign(a) * f >= 1 - 2 * float(model.solution_.residual)
-        values[rows, j] = span_loo(kernel, mine, a, free, b, offset)
-        if rows_to_doubt(n, int(free.sum()), features):
-            leave[rows] |= leaves_box(kernel, mine, a, free, _box(a, free, w[rows]), offset)
-    if y is None:  # of a file from before fits kept their targets
-        return values
-    labels = hasattr(model, "classes_")
-    size = 1.0 if labels else float(np.average(np.abs(y - fitted[:, 0]), weights=w))
-    spread = np.full(fitted.shape[1], size)
-    leave &= w > 0
+    with speaking_for(f"{type(model).__name__}.{verb}"):
+        if X is None:
+            raise InvalidInput(
+                f"{who()}: the model keeps only its support vectors, so the training points must "
+                f"be given: {verb}(X), with the Gram matrix for a precomputed kernel."
+            )
+        points = model._check_new(X)
+        _check_training(model, points)
+        fitted, kernel, support = machine_values(model, X), model.kernel_, model.support_
+        n, offset = len(fitted), bool(model.fit_intercept)
+        y, w = vars(model).get("y_fit_"), vars(model).get("weights_fit_")
+        w = np.ones(n) if w is None else w
+        check_enough(int(np.count_nonzero(w)), offset)
+        features = kernel._n_features(points)
+        values, leave = fitted.copy(), np.zeros(n, dtype=bool)
+        columns, several = columns_of(model).T, len(model.intercept_) > 1
+        for j, coef in enumerate(columns):
+            used = np.flatnonzero(coef)
+            if not len(used):
+                continue
+            rows = support[used]
+            mine, a, b = kernel.domain.subset(points, rows), coef[used], model.intercept_[j]
+            free = model.support_kind_[used] == "margin"
+            if several and not free.all():
+                # Bound in some problem; here only if inside of the margin by more than the
+                # tolerance.
+                f = gram_of(kernel, mine) @ a + b
+                free |= np.sign(a) * f >= 1 - 2 * float(model.solution_.residual)
+            values[rows, j] = span_loo(kernel, mine, a, free, b, offset)
+            if rows_to_doubt(n, int(free.sum()), features):
+                leave[rows] |= leaves_box(kernel, mine, a, free, _box(a, free, w[rows]), offset)
+        if y is None:  # of a file from before fits kept their targets
+            return values
+        labels = hasattr(model, "classes_")
+        size = 1.0 if labels else float(np.average(np.abs(y - fitted[:, 0]), weights=w))
+        spread = np.full(fitted.shape[1], size)
+        leave &= w > 0
 
-    def again(i: int) -> np.ndarray:
-        return _without(model, points, i, y, w, values, owner)
+        def again(i: int) -> np.ndarray:
+            return _without(model, points, i, y, w, values)
 
-    return refitted(values, fitted, spread, again, owner, leave)
+        return refitted(values, fitted, spread, again, leave)
 
 
 def _box(a: np.ndarray, free: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -334,13 +332,7 @@ def _box(a: np.ndarray, free: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _without(
-    model: Any,
-    points: Any,
-    i: int,
-    y: np.ndarray,
-    w: np.ndarray,
-    values: np.ndarray,
-    owner: str,
+    model: Any, points: Any, i: int, y: np.ndarray, w: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
     """Return the values at a row of a fit without it; kernel and weights are those of the fit."""
     kernel = model.kernel_
@@ -352,7 +344,7 @@ def _without(
         return np.zeros(values.shape[1])
     if hasattr(model, "classes_"):
         if not (targets == y[i]).any():
-            raise only_one(i, owner)
+            raise only_one(i)
         targets = model.classes_[targets]
         settings |= {"class_weight": None, "probability": False}
     part = kernel.domain.subset(points, others)
@@ -363,7 +355,7 @@ def _without(
     return machine_values(fit, kernel.domain.as_new(points, [i], others))[0]
 
 
-def _check_training(model: Any, points: Any, owner: str) -> None:
+def _check_training(model: Any, points: Any) -> None:
     """Refuse points that are plainly not those of the fit: the support vectors must be in place."""
     domain, support = model.kernel_.domain, model.support_
     domain.check_training(points)
@@ -377,6 +369,6 @@ def _check_training(model: Any, points: Any, owner: str) -> None:
         if other:
             where = f"it has {n} rows" + ("" if y is None else f", the fit had {len(y)}")
         raise InvalidInput(
-            f"{owner}: X is not what the model was fitted on: {where}. The model keeps its support "
+            f"{who()}: X is not what the model was fitted on: {where}. The model keeps its support "
             "vectors only; pass the training points again, in the same order."
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import state
-from mercer.errors import InvalidInput, NotSeparable
+from mercer.errors import InvalidInput, NotSeparable, speaks
 from mercer.estimator import Sample
 from mercer.models.margin.hard import (
     COINCIDE,
@@ -154,9 +154,10 @@ class NuSVC(MarginClassifier):
         super()._check_params()
         check_share(self, "nu")
 
+    @speaks
     def _machines(self, data: Sample, rows: Rows) -> list[Machine]:
         problems = [_Reduced(self, data, rows, task) for task in self._tasks(data)]
-        with in_name_of(type(self).__name__):
+        with in_name_of():
             return [problem.machine(one) for problem, one in one_by_one(solver_of(self), problems)]
 
     def _store(self, data: Sample, machines: Sequence[Machine]) -> None:

@@ -10,6 +10,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import Clock
+from mercer.errors import speaks
 from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
 from mercer.models.margin.machines import (
     MACHINE,
@@ -125,6 +126,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
 
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find what most of the points have in common.
 
@@ -146,15 +148,16 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
             solver_of(self)
             check_share(self, "nu")
             data = self._prepare(X, sample_weight)
-            rows = gram_rows(data.kernel, data.X, type(self).__name__)
+            rows = gram_rows(data.kernel, data.X)
             store_one(self, data, self._machine(data, rows))
         return self
 
+    @speaks
     def _prepare(self, X: Any, sample_weight: Any) -> Sample:
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)
-        weights = check_weights(sample_weight, n, type(self).__name__)
+        weights = check_weights(sample_weight, n)
         return assemble(kernel, X, np.zeros(n), weights, weights)
 
     def _machine(self, data: Sample, rows: Rows) -> Machine:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.checks import Clock, check_grid
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, fold_machines, splits, values_at, with_time_left
 from mercer.models.margin.problems import Machine, Task, gram_rows, spread, votes
@@ -110,47 +110,50 @@ def path_along_C(
     largest and answered in the order given; `cv` are folds to score every C on.
     """
     name = type(model).__name__
-    owner = f"{name}.path"
-    given = check_grid(Cs, "Cs", owner)
-    grid, place = np.unique(given, return_inverse=True)
-    fresh = clone(model).set_params(C=float(grid[0]))
-    fresh._check_params()
-    data = fresh._prepare(X, y, sample_weight)
-    folds = None if cv is None else splits(cv, X, y, data, model.random_state, owner)
-    rows = gram_rows(data.kernel, data.X, name, often=True)
-    walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)
-    models: list[Any] = []
-    machines: list[Machine] = []
-    tally = Tally()
-    for C in grid:
-        member = clone(model).set_params(C=float(C))
-        for attribute in ("n_features_in_", "feature_names_in_"):
-            if attribute in vars(fresh):
-                setattr(member, attribute, getattr(fresh, attribute))
-        starts = [grown(m, C / models[-1].C) for m in machines] if models else None
-        clock = Clock(member.max_time)
-        machines = member._machines(data, rows, starts=starts)
-        tally.count(machines)
-        member._store(data, machines)
-        member._after_fit(data, rows, clock)
-        models.append(member)
+    with speaking_for(f"{name}.path"):
+        given = check_grid(Cs, "Cs")
+        grid, place = np.unique(given, return_inverse=True)
+        fresh = clone(model).set_params(C=float(grid[0]))
+        fresh._check_params()
+        data = fresh._prepare(X, y, sample_weight)
+        folds = None if cv is None else splits(cv, X, y, data, model.random_state)
+        with speaking_for(name):
+            rows = gram_rows(data.kernel, data.X, often=True)
+        walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)
+        models: list[Any] = []
+        machines: list[Machine] = []
+        tally = Tally()
+        for C in grid:
+            member = clone(model).set_params(C=float(C))
+            for attribute in ("n_features_in_", "feature_names_in_"):
+                if attribute in vars(fresh):
+                    setattr(member, attribute, getattr(fresh, attribute))
+            starts = [grown(m, C / models[-1].C) for m in machines] if models else None
+            clock = Clock(member.max_time)
+            machines = member._machines(data, rows, starts=starts)
+            tally.count(machines)
+            member._store(data, machines)
+            member._after_fit(data, rows, clock)
+            models.append(member)
+            if walk is not None:
+                walk.step(member, machines, clock)
+        with speaking_for(name):
+            tally.warn("of the path", "these solutions are approximate")
         if walk is not None:
-            walk.step(member, machines, clock)
-    tally.warn(name, "of the path", "these solutions are approximate")
-    if walk is not None:
-        walk.tally.warn(name, "in the folds of the path", "the scores are approximate")
-    solutions = [m.solution_ for m in models]
-    return SVCPath(
-        Cs=given,
-        models=[models[i] for i in place],
-        n_support=np.array([len(m.support_) for m in models])[place],
-        dual=np.array([s.dual for s in solutions])[place],
-        gap=np.array([s.gap for s in solutions])[place],
-        n_iter=np.array([s.n_iter for s in solutions])[place],
-        scores=None if walk is None else np.array(walk.scores)[place],
-        losses=None if walk is None else np.array(walk.losses)[place],
-        fold_iter=None if walk is None else np.array(walk.n_iter)[place],
-    )
+            with speaking_for(name):
+                walk.tally.warn("in the folds of the path", "the scores are approximate")
+        solutions = [m.solution_ for m in models]
+        return SVCPath(
+            Cs=given,
+            models=[models[i] for i in place],
+            n_support=np.array([len(m.support_) for m in models])[place],
+            dual=np.array([s.dual for s in solutions])[place],
+            gap=np.array([s.gap for s in solutions])[place],
+            n_iter=np.array([s.n_iter for s in solutions])[place],
+            scores=None if walk is None else np.array(walk.scores)[place],
+            losses=None if walk is None else np.array(walk.losses)[place],
+            fold_iter=None if walk is None else np.array(walk.n_iter)[place],
+        )
 
 
 def grown(machine: Machine, factor: float) -> np.ndarray:

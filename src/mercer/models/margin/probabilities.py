@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import Clock
+from mercer.errors import speaks, users_level, who
 from mercer.estimator import Sample
 from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
 from mercer.models.margin.machines import columns_of, has_pairs, machine_values
@@ -230,6 +231,7 @@ def from_rest(values: np.ndarray, A: np.ndarray, B: np.ndarray, winner: np.ndarr
 # ---- probabilities ----
 
 
+@speaks
 def fit_probabilities(model: Any, data: Sample, rows: Rows, clock: Clock) -> None:
     """Fit the sigmoid of every two-class problem, and store it in the model.
 
@@ -238,8 +240,8 @@ def fit_probabilities(model: Any, data: Sample, rows: Rows, clock: Clock) -> Non
 
     `max_time` limits the whole fit, whose clock is given.
     """
-    n, owner = len(data.y), type(model).__name__
-    fold, counts = deal_folds(data, rows, model.random_state, owner)
+    n = len(data.y)
+    fold, counts = deal_folds(data, rows, model.random_state)
     full = np.zeros((len(model.intercept_), n))
     support = model.support_
     full[:, support if data.kept is None else np.searchsorted(data.kept, support)] = columns_of(
@@ -252,15 +254,15 @@ def fit_probabilities(model: Any, data: Sample, rows: Rows, clock: Clock) -> Non
         machines = fold_machines(part, data, rows, np.flatnonzero(fold != k), list(full))
         values[held] = values_at(rows, machines, held)
         tally.count(machines)
-    tally.warn(owner, "behind the probabilities", "these are approximate")
+    tally.warn("behind the probabilities", "these are approximate")
     if counts.min() < 2:
         name = data.classes[int(counts.argmin())]  # type: ignore[index]
         warnings.warn(
-            f"{owner}: class {name!s} has one point, and no other to learn it from while that "
+            f"{who()}: class {name!s} has one point, and no other to learn it from while that "
             "one is held out: the probabilities are not calibrated. Give more rows of it, or "
             "use decision_function.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=users_level(),
         )
     sigmoids = []
     for k, task in enumerate(model._tasks(data)):

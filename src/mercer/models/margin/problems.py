@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock, as_number, positive, step_limit
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
 from mercer.estimator import JUDGED, Sample, check_definite, unproven
 from mercer.kernels import Kernel, check_diagonal
 from mercer.operators import Dense, Gram
@@ -157,7 +157,7 @@ def square_norm(problem: BoxQP, solution: Solution) -> float:
 OFTEN = 12_000  # rows up to which a matrix that serves many problems is kept in float64
 
 
-def gram_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows:
+def gram_rows(kernel: Kernel, X: Any, often: bool = False) -> Rows:
     """Return the rows of a Gram matrix, which several problems may share.
 
     A matrix that only the user vouches for is tested where it is small enough.
@@ -170,7 +170,7 @@ def gram_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows:
     often = often and n <= OFTEN and 4 * K.nbytes < get_config().memory
     if unproven(kernel) and n <= JUDGED and 2 * K.nbytes < get_config().memory:
         matrix = np.asarray(K.to_dense(), dtype=float)
-        check_definite(kernel, matrix, owner)
+        check_definite(kernel, matrix)
         K = Dense(matrix, symmetric=True)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = Rows(K, single=not often)
@@ -181,13 +181,13 @@ def gram_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows:
 
 
 @contextmanager
-def in_name_of(owner: str) -> Iterator[None]:
+def in_name_of() -> Iterator[None]:
     """Let errors of the solver speak in the name of a model."""
     try:
         yield
     except NotPositiveDefinite as error:
         text = str(error).removeprefix("SMO: ")
-        raise NotPositiveDefinite(f"{owner}: {text}", error.smallest_eigenvalue) from None
+        raise NotPositiveDefinite(f"{who()}: {text}", error.smallest_eigenvalue) from None
 
 
 def tube_problem(
@@ -341,10 +341,10 @@ def votes(values: np.ndarray, classes: int) -> np.ndarray:
 # is stored.
 
 
+@speaks
 def check_positive(model: Any, name: str, *, infinite: bool = False, zero: bool = False) -> float:
     """Return a parameter that must be a number > 0 (or ≥ 0)."""
-    owner = type(model).__name__
-    return positive(getattr(model, name), name, owner, infinite=infinite, zero=zero)
+    return positive(getattr(model, name), name, infinite=infinite, zero=zero)
 
 
 def check_share(model: Any, name: str) -> float:
@@ -367,19 +367,21 @@ def check_price(model: Any, C: float, data: Sample, rows: Rows) -> None:
         )
 
 
+@speaks
 def solver_of(model: Any) -> SMO:
     """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
-    limit = step_limit(model.max_iter, type(model).__name__)
+    limit = step_limit(model.max_iter)
     tol = check_positive(model, "tol")
     seconds = None if model.max_time is None else check_positive(model, "max_time")
     return SMO(tol, limit, seconds)
 
 
+@speaks
 def solve(
     model: Any, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
 ) -> list[Solution]:
     """Solve problems with the solver that a model asks for, with errors in its name."""
-    with in_name_of(type(model).__name__):
+    with in_name_of():
         return solve_all(problems, rows, solver or solver_of(model), starts)
 
 

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer import state
 from mercer.checks import Clock
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import KernelEstimator, Sample, accuracy, choose_class, prepare_labels
 from mercer.models.margin.hard import hard_machines, hard_where_possible
 from mercer.models.margin.left_out import loo_values
@@ -102,6 +102,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
     coef_ = property(weights_of_columns)
     _plan = plan_machine
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
@@ -123,7 +124,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
             clock = Clock(self.max_time)
             self._check_params()
             data = self._prepare(X, y, sample_weight)
-            rows = gram_rows(data.kernel, data.X, type(self).__name__)
+            rows = gram_rows(data.kernel, data.X)
             self._store(data, self._machines(data, rows))
             self._after_fit(data, rows, clock)
             self.solution_.unwrap()
@@ -462,6 +463,7 @@ class SVC(MarginClassifier):
         super()._check_params()
         check_positive(self, "C", infinite=True)
 
+    @speaks
     def _machines(
         self,
         data: Sample,
@@ -472,15 +474,15 @@ class SVC(MarginClassifier):
     ) -> list[Machine]:
         C, offset = float(self.C if C is None else C), bool(self.fit_intercept)
         tasks = self._tasks(data) if tasks is None else tasks
-        solver, owner = solver_of(self), type(self).__name__
+        solver = solver_of(self)
         if np.isinf(C):
-            with in_name_of(owner):
-                return hard_machines(data, rows, tasks, solver, offset, owner)
+            with in_name_of():
+                return hard_machines(data, rows, tasks, solver, offset)
         check_price(self, C, data, rows)
         clock, hard = Clock(solver.max_time), dict[int, Machine]()
         if starts is None and solver.max_iter is None and _is_large(C, data, rows):
             limited = SMO(solver.tol, LARGE_STEPS, solver.max_time, solver.callback)
-            with in_name_of(owner):
+            with in_name_of():
                 hard = hard_where_possible(data, rows, tasks, limited, offset, C)
         rest = [task for i, task in enumerate(tasks) if i not in hard]
         one = SMO(solver.tol, solver.max_iter, clock.rest(), solver.callback)

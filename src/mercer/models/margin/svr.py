@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
@@ -53,6 +53,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
     coef_ = property(weights_of_columns)
     _plan = plan_machine
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regression.
 
@@ -73,7 +74,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         with self._all_or_nothing():
             self._check_params()
             data = self._prepare(X, y, sample_weight)
-            rows = gram_rows(data.kernel, data.X, type(self).__name__)
+            rows = gram_rows(data.kernel, data.X)
             self._store(data, self._machine(data, rows))
         return self
 

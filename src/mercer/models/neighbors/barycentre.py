@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer import state
-from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, speaks, who
 from mercer.estimator import (
     INDEFINITE,
     KernelEstimator,
@@ -80,6 +80,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
     def __init__(self, kernel: Any = "rbf"):
         self.kernel = kernel
 
+    @speaks("NearestBarycentre")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Average the training points of each class.
 
@@ -97,26 +98,25 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         NearestBarycentre
             The fitted model itself.
         """
-        owner = "NearestBarycentre"
         with self._all_or_nothing():
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            y = check_labels(y, n, owner)
-            weights = check_weights(sample_weight, n, owner)
-            classes = find_classes(y if weights is None else y[weights > 0], owner)
+            y = check_labels(y, n)
+            weights = check_weights(sample_weight, n)
+            classes = find_classes(y if weights is None else y[weights > 0])
             kernel = kernel.fit_params(X, weights)
             require_memory(
                 32 * n * len(classes),
-                f"{owner}: weights of {n} points in {len(classes)} classes",
+                f"{who()}: weights of {n} points in {len(classes)} classes",
                 "Fit fewer rows",
             )
             w = np.ones(n) if weights is None else weights / weights.max()
             mean = np.where(y[:, None] == classes, w[:, None], 0.0)
             mean /= mean.sum(axis=0)
-            lengths = check_lengths(kernel, X, owner, underflow=True)
+            lengths = check_lengths(kernel, X, underflow=True)
             inner = mean.T @ (Gram(kernel, X, keep=False) @ mean)
-            _check_inner(kernel, inner, mean.T @ lengths, owner)
+            _check_inner(kernel, inner, mean.T @ lengths)
             squares = np.maximum(np.diagonal(inner), 0.0)
             two = len(classes) == 2
             self.kernel_, self.X_fit_, self.classes_ = kernel, kernel.domain.keep(X), classes
@@ -180,12 +180,12 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         return np.sqrt(np.maximum(squares, 0.0))
 
 
-def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray, owner: str) -> None:
+def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray) -> None:
     """Refuse inner products ⟨μ_c, μ_c′⟩ that are not those of vectors, beyond rounding."""
     low = float(np.linalg.eigvalsh(inner)[0]) if len(inner) <= JUDGED else 0.0
     if low < -INDEFINITE * float(lengths.sum()):
         raise NotPositiveDefinite(
-            f"{owner}: the inner products of the barycentres have the eigenvalue {low:.6g} < 0, so "
+            f"{who()}: the inner products of the barycentres have the eigenvalue {low:.6g} < 0, so "
             f"{kernel!r} is not a kernel. mercer.check_kernel shows a counter-example.",
             low,
         )

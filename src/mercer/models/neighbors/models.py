@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import (
     KernelEstimator,
     accuracy,
@@ -48,13 +48,14 @@ class NeighborsBase(KernelEstimator):
         raise AttributeError(f"{type(self).__name__} has no function_: a vote is not in the RKHS.")
 
     # -- fit ----------------------------------------------------------------------------------
+    @speaks
     def _remember(self, X: Any, kernel: Kernel) -> None:
         """Store checked points, after a look at the parameters."""
         self._check_weights()
         n = kernel.domain.size(X)
         self._count(self.n_neighbors, n, "fit")
         self.kernel_ = kernel.fit_params(X)
-        self.diagonal_ = check_lengths(self.kernel_, X, type(self).__name__)
+        self.diagonal_ = check_lengths(self.kernel_, X)
         self.X_fit_ = kernel.domain.keep(X)
 
     def _check_weights(self) -> None:
@@ -279,6 +280,7 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
 
     score = accuracy
 
+    @speaks("KernelNeighborsClassifier")
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training points and their classes.
 
@@ -297,7 +299,7 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
         with self._all_or_nothing():
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
-            y = check_labels(y, kernel.domain.size(X), "KernelNeighborsClassifier")
+            y = check_labels(y, kernel.domain.size(X))
             self._remember(X, kernel)
             self.classes_, codes = np.unique(y, return_inverse=True)
             self.y_fit_ = codes.reshape(-1)
@@ -395,6 +397,7 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
 
     score = r_squared
 
+    @speaks("KernelNeighborsRegressor")
     def fit(self, X: Any, y: Any) -> Self:
         """Store the training points and their targets.
 
@@ -413,7 +416,7 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
         with self._all_or_nothing():
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
-            y = check_targets(y, kernel.domain.size(X), "KernelNeighborsRegressor")
+            y = check_targets(y, kernel.domain.size(X))
             self._remember(X, kernel)
             self.y_fit_ = y.copy()
         return self

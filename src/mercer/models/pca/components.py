@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import svd
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.estimator import Sample, beyond_features
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
@@ -117,13 +117,11 @@ def without_rounding(
     return np.where(values > floor, values, 0.0)
 
 
-def certificate(
-    values: np.ndarray, residual: float, allowed: float, owner: str, way: str
-) -> Solution:
+def certificate(values: np.ndarray, residual: float, allowed: float, way: str) -> Solution:
     """Return the certificate of components in finite features."""
     good = residual <= allowed
     message = (
-        f"{owner}: the components have relative residual {residual:.3g}, above {allowed:.1g}. "
+        f"{who()}: the components have relative residual {residual:.3g}, above {allowed:.1g}. "
         "Rescale the columns so that they are of order one."
     )
     return Solution(
@@ -318,9 +316,7 @@ class Axes(NamedTuple):
     scatter: np.ndarray | None = None
 
 
-def find_axes(
-    rows: FeatureRows, k: int | None, owner: str, few: SubspaceIteration | None = None
-) -> Axes:
+def find_axes(rows: FeatureRows, k: int | None, few: SubspaceIteration | None = None) -> Axes:
     """Return the principal axes.
 
     n ≥ 10 D: the D × D covariance. D ≥ 10 n: the n × n Gram matrix of centred features. Between,
@@ -333,8 +329,6 @@ def find_axes(
         The features.
     k : int or None
         How many axes, None for all; the SVD finds all at once.
-    owner : str
-        Who asks.
     few : SubspaceIteration, optional
         For the leading pairs of a Gram matrix, instead of LAPACK and of the SVD.
     """
@@ -347,7 +341,7 @@ def find_axes(
     way = "covariance" if tall else "gram" if wide else "svd"
     require_memory(
         8 * (5 * side * side + (0 if sparse or tall else 2 * n * D)),
-        f"{owner}: principal axes of {n} × {D} features",
+        f"{who()}: principal axes of {n} × {D} features",
         "Fit fewer rows, or use eigen_solver='cholesky'",
     )
     mean = rows.mean()
@@ -373,14 +367,12 @@ def find_axes(
     return Axes(values, V, mean, total, way, iterated, S if tall else None)
 
 
-def by_features(
-    data: Sample, want: Wanted, owner: str, *, few: SubspaceIteration | None = None
-) -> Components:
+def by_features(data: Sample, want: Wanted, *, few: SubspaceIteration | None = None) -> Components:
     """Return components of a kernel with finite features."""
     kernel, w = data.kernel, data.weights
     rows = FeatureRows(kernel, data.X, w)
     n, D = rows.shape
-    values, V, mean, total, way, found, _ = find_axes(rows, want.count, owner, few)
+    values, V, mean, total, way, found, _ = find_axes(rows, want.count, few)
     if not len(values):
         values, V = np.zeros(1), np.zeros((D, 1))
     k = want.cut(values, total)
@@ -397,7 +389,7 @@ def by_features(
     top = float(values.max(initial=0.0)) or 1.0
     residual = float(np.linalg.norm(AU / top - U * (values / top), axis=0).max(initial=0.0))
     allowed = max(1e3 * max(n, 10) * EPS, 2 * few.tol if few and found else 0.0)
-    solution = certificate(values, residual, allowed, owner, way)
+    solution = certificate(values, residual, allowed, way)
     if found is not None:
         solution = replace(solution, n_iter=found.n_iter)
         if not found.converged:

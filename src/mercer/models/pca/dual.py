@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.domains import is_torch
-from mercer.errors import NotPositiveDefinite
+from mercer.errors import NotPositiveDefinite, who
 from mercer.estimator import INDEFINITE, JUDGED, Sample, check_definite, unproven
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
@@ -96,16 +96,16 @@ NEARLY = (
 FIRST = 16  # components to start with when a share of the variance is asked for
 
 
-def by_dense(data: Sample, want: Wanted, owner: str) -> Components:
+def by_dense(data: Sample, want: Wanted) -> Components:
     """Return components by LAPACK, or by torch on its device, from the centred matrix."""
     kernel, w = data.kernel, data.weights
     gram = gram_of(kernel, data.X)
     n = gram.shape[0]
     k = None if want.count is None or want.count >= n else want.count
-    K = _matrix(gram, kernel, 2 if k is not None and k < n / 2 else 5, owner)
+    K = _matrix(gram, kernel, 2 if k is not None and k < n / 2 else 5)
     size = _size(K.diagonal(), w)
     if k is not None:
-        _judge(kernel, K, owner)
+        _judge(kernel, K)
     centred = CentredGram(K, w)
     total = max(0.0, float(centred.diagonal().sum()))
     solution = _nothing(n, k or n, total, size, centred.means)
@@ -113,14 +113,13 @@ def by_dense(data: Sample, want: Wanted, owner: str) -> Components:
         solution = DenseEigen().solve(Eigen(centre_in_place(K, centred), k))
         low = float(solution.value.values[-1])
         if low < -INDEFINITE * size:
-            raise _indefinite(kernel, low, owner)
+            raise _indefinite(kernel, low)
     return _finish(data, centred, total, size, solution, want, "dense")
 
 
 def by_subspace(
     data: Sample,
     want: Wanted,
-    owner: str,
     *,
     tol: float = 0.0,
     max_iter: int | None = None,
@@ -136,8 +135,8 @@ def by_subspace(
     n = gram.shape[0]
     K: Any = gram
     if 9 * n * n <= gram.room:  # the matrix, and an eighth of it for blocks
-        K = _matrix(gram, kernel, 1, owner)
-        _judge(kernel, K, owner)
+        K = _matrix(gram, kernel, 1)
+        _judge(kernel, K)
     diagonal = K.diagonal()
     centred = CentredGram(K, w)
     total, size = max(0.0, float(centred.diagonal().sum())), _size(diagonal, w)
@@ -157,7 +156,7 @@ def by_subspace(
         try:
             solution = solver.solve(Eigen(centred, count))
         except NotPositiveDefinite as error:
-            raise _indefinite(kernel, float(error.smallest_eigenvalue or 0), owner) from None
+            raise _indefinite(kernel, float(error.smallest_eigenvalue or 0)) from None
         products += solution.n_iter
         found = float(np.maximum(solution.value.values, 0.0).sum())
         if want.share is None or found >= want.share * total or count == n:
@@ -166,19 +165,12 @@ def by_subspace(
     solution = replace(solution, n_iter=products)
     limit = tol or max(TOL, min(rounding, LOOSEST))
     if solution.converged and float(solution.residual or 0.0) > limit:
-        told = f"{owner}: the components have relative residual {solution.residual:.3g}, above "
+        told = f"{who()}: the components have relative residual {solution.residual:.3g}, above "
         solution = replace(solution, converged=False, message=f"{told}{limit:.1g}. {NEARLY}")
     return _finish(data, centred, total, size, solution, want, "subspace")
 
 
-def by_cholesky(
-    data: Sample,
-    want: Wanted,
-    owner: str,
-    *,
-    rank: int,
-    random_state: Any = None,
-) -> Components:
+def by_cholesky(data: Sample, want: Wanted, *, rank: int, random_state: Any = None) -> Components:
     """Return components of K ≈ FᵀF, F from randomly pivoted Cholesky with at most `rank` pivots.
 
     The coordinates F are those of φ(x) in the span of the pivots' features, so the components are
@@ -191,7 +183,7 @@ def by_cholesky(
     try:
         low = rpcholesky(gram if roots is None else Weighted(gram, roots), rank, random_state)
     except NotPositiveDefinite as error:
-        raise _indefinite(kernel, error.smallest_eigenvalue, owner) from None
+        raise _indefinite(kernel, error.smallest_eigenvalue) from None
     F = low.F
     if roots is not None:
         F /= roots
@@ -303,24 +295,24 @@ def _size(diagonal: np.ndarray, w: np.ndarray | None) -> float:
     return float(np.asarray(diagonal, dtype=float) @ (np.ones(len(diagonal)) if w is None else w))
 
 
-def _matrix(gram: Gram, kernel: Kernel, matrices: int, owner: str) -> Operator:
+def _matrix(gram: Gram, kernel: Kernel, matrices: int) -> Operator:
     """Return the Gram matrix in float64, to be overwritten."""
     n = gram.shape[0]
-    what = f"{owner}: eigenvectors of the {n} × {n} Gram matrix of {kernel!r}"
+    what = f"{who()}: eigenvectors of the {n} × {n} Gram matrix of {kernel!r}"
     return gram.stored(matrices, what, "Use eigen_solver='cholesky', or 'auto'")
 
 
-def _judge(kernel: Kernel, K: Operator, owner: str) -> None:
+def _judge(kernel: Kernel, K: Operator) -> None:
     """Refuse a matrix that only the user vouches for, where its least eigenvalue stays unseen."""
     n = K.shape[0]
     if unproven(kernel) and n <= JUDGED and 16 * n**2 <= get_config().memory:
-        check_definite(kernel, K.to_dense(), owner)
+        check_definite(kernel, K.to_dense())
 
 
-def _indefinite(kernel: Kernel, low: float | None, owner: str) -> NotPositiveDefinite:
+def _indefinite(kernel: Kernel, low: float | None) -> NotPositiveDefinite:
     said = "an eigenvalue below 0" if low is None else f"the eigenvalue {low:.6g}"
     return NotPositiveDefinite(
-        f"{owner}: the Gram matrix of {kernel!r} has {said}, so it is not positive semidefinite "
+        f"{who()}: the Gram matrix of {kernel!r} has {said}, so it is not positive semidefinite "
         "and not that of a kernel. mercer.check_kernel shows a counter-example; a repaired matrix "
         "can be passed as kernel='precomputed'.",
         low,

@@ -10,7 +10,7 @@ from scipy.linalg import qr, solve_triangular, svd
 from scipy.linalg.lapack import dpstrf
 
 from mercer.domains import concatenate
-from mercer.errors import NotPositiveDefinite
+from mercer.errors import NotPositiveDefinite, speaks, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.models.pca.components import (
@@ -63,7 +63,7 @@ class Count:
         return max(0.0, self.weight - (1.0 if self.whole else self.uneven))
 
 
-class Moments:
+class RunningScatter:
     """Total weight W, mean μ and scatter S = Σ w(x − μ)(x − μ)ᵀ = RᵀR of weighted rows.
 
     The scatter is kept as a triangle R, r × D with r ≤ D, brought up to date by a QR
@@ -86,25 +86,25 @@ class Moments:
         return float((self.R**2).sum()) + self.weight * float(self.mean @ self.mean)
 
     @classmethod
-    def none(cls, D: int) -> Moments:
+    def none(cls, D: int) -> RunningScatter:
         """Return the moments of no rows."""
         return cls(Count(), np.zeros(D), np.zeros((0, D)))
 
-    def padded(self, D: int) -> Moments:
+    def padded(self, D: int) -> RunningScatter:
         """Return the moments in more coordinates, all of them 0 so far."""
         more = D - len(self.mean)
-        return Moments(
+        return RunningScatter(
             self.count, np.pad(self.mean, (0, more)), np.pad(self.R, ((0, 0), (0, more)))
         )
 
-    def projected(self, E: np.ndarray) -> Moments:
+    def projected(self, E: np.ndarray) -> RunningScatter:
         """Return the moments of Eᵀx, D × q orthonormal columns E."""
         R = self.R @ E
         if len(R) > E.shape[1]:
             R = qr(R, mode="r", overwrite_a=True, check_finite=False)[0][: E.shape[1]]
-        return Moments(self.count, self.mean @ E, np.ascontiguousarray(R))
+        return RunningScatter(self.count, self.mean @ E, np.ascontiguousarray(R))
 
-    def add(self, rows: Any, weights: np.ndarray | None) -> Moments:
+    def add(self, rows: Any, weights: np.ndarray | None) -> RunningScatter:
         """Return the moments with some rows more."""
         w = np.ones(len(rows)) if weights is None else weights
         rows, w = rows[w > 0], w[w > 0]
@@ -122,7 +122,9 @@ class Moments:
         between = np.sqrt(self.weight / count.weight * total) * step
         stack = np.vstack([self.R, near, between[None]])
         R = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: min(stack.shape)]
-        return Moments(count, self.mean + (total / count.weight) * step, np.ascontiguousarray(R))
+        return RunningScatter(
+            count, self.mean + (total / count.weight) * step, np.ascontiguousarray(R)
+        )
 
     def axes(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the eigenvalues of S, descending, its eigenvectors, and a residual.
@@ -148,7 +150,7 @@ INDEFINITE = 1e-6  # part of k(x, x) below zero that is no rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class SpanBasis:
     """Orthonormal coordinates of the span of φ at some points: F(x) = L⁻¹k(P, x), K(P, P) = LLᵀ."""
 
     points: Any
@@ -161,7 +163,7 @@ class Basis:
         cross = np.asarray(kernel(self.points, X), dtype=float)
         return np.asarray(solve_triangular(self.L, cross, lower=True, check_finite=False)).T
 
-    def grown(self, kernel: Kernel, X: Any, limit: int, owner: str) -> tuple[Basis, np.ndarray]:
+    def grown(self, kernel: Kernel, X: Any, limit: int) -> tuple[SpanBasis, np.ndarray]:
         """Return the basis with points of X taken in, and the squared length that each x has left.
 
         Greedy pivoting: the point farthest from the span comes next, until none is off it or there
@@ -169,13 +171,13 @@ class Basis:
         """
         n, r = kernel.domain.size(X), len(self.L)
         most = max(0, min(n, limit - r))
-        _fits(n * (4 * r + 3 * n + most) + 2 * r * r, r, owner)
+        _fits(n * (4 * r + 3 * n + most) + 2 * r * r, r)
         diagonal = np.array(kernel.diag(X), dtype=float)
         F = self.coordinates(kernel, X)
         left = diagonal - np.einsum("ij,ij->i", F, F)
         if (left < -INDEFINITE * max(float(diagonal.max(initial=0.0)), 1e-300)).any():
             raise NotPositiveDefinite(
-                f"{owner}: a squared distance to the span of earlier points is {left.min():.3g}, "
+                f"{who()}: a squared distance to the span of earlier points is {left.min():.3g}, "
                 f"so {kernel!r} is not a kernel. mercer.check_kernel shows a counter-example.",
                 float(left.min()),
             )
@@ -197,15 +199,15 @@ class Basis:
             return self, np.maximum(left, 0.0)
         m = len(chosen)
         s = r + m
-        _fits(6 * s * s + n * (2 * s + most + n), s, owner)
+        _fits(6 * s * s + n * (2 * s + most + n), s)
         L = np.zeros((r + m, r + m))
         L[:r, :r] = self.L
         L[r:, :r], L[r:, r:] = F[chosen], np.tril(new[chosen][:, :m])
         taken = kernel.domain.take(X, np.array(chosen))
         points = taken if r == 0 else concatenate(kernel.domain, self.points, taken)
-        return Basis(points, L), np.maximum(left, 0.0)
+        return SpanBasis(points, L), np.maximum(left, 0.0)
 
-    def reduced(self, kernel: Kernel, limit: int, T: np.ndarray) -> tuple[Basis, np.ndarray]:
+    def reduced(self, kernel: Kernel, limit: int, T: np.ndarray) -> tuple[SpanBasis, np.ndarray]:
         """Return the basis of `limit` of the points, and its axes in the coordinates of this one.
 
         Points are dropped one at a time, the one whose loss ‖T d‖²/‖d‖² is least, TᵀT the second
@@ -229,7 +231,7 @@ class Basis:
         E, upper = qr(self.L[stay].T, mode="economic", check_finite=False)
         signs = np.where(np.diag(upper) < 0, -1.0, 1.0)
         points = kernel.domain.take(self.points, stay)
-        return Basis(points, np.ascontiguousarray((signs[:, None] * upper).T)), E * signs
+        return SpanBasis(points, np.ascontiguousarray((signs[:, None] * upper).T)), E * signs
 
 
 def _factor(S: np.ndarray, top: float) -> np.ndarray:
@@ -245,8 +247,8 @@ def _factor(S: np.ndarray, top: float) -> np.ndarray:
     return R
 
 
-def _fits(numbers: int, points: int, owner: str) -> None:
-    require_memory(8 * numbers, f"{owner}: a basis of {points} points", "Give a smaller rank")
+def _fits(numbers: int, points: int) -> None:
+    require_memory(8 * numbers, f"{who()}: a basis of {points} points", "Give a smaller rank")
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +257,9 @@ class Stream:
 
     Parameters
     ----------
-    moments : Moments
+    moments : RunningScatter
         Of the coordinates.
-    basis : Basis or None
+    basis : SpanBasis or None
         The coordinates; None for the kernel's own finite features.
     trace : float
         Σ w k(x, x).
@@ -265,8 +267,8 @@ class Stream:
         Σ w times the squared length that points have outside the basis.
     """
 
-    moments: Moments
-    basis: Basis | None
+    moments: RunningScatter
+    basis: SpanBasis | None
     trace: float = 0.0
     lost: float = 0.0
 
@@ -274,8 +276,8 @@ class Stream:
     def start(cls, kernel: Kernel, X: Any, finite: bool) -> Stream:
         """Return what is known before the first batch."""
         if finite:
-            return cls(Moments.none(int(kernel._n_features(X) or 0)), None)
-        return cls(Moments.none(0), Basis(None, np.zeros((0, 0))))
+            return cls(RunningScatter.none(int(kernel._n_features(X) or 0)), None)
+        return cls(RunningScatter.none(0), SpanBasis(None, np.zeros((0, 0))))
 
     @classmethod
     def after(cls, found: Axes, rows: FeatureRows) -> Stream | None:
@@ -297,14 +299,14 @@ class Stream:
             R = np.sqrt(found.values)[:, None] * found.V.T
         else:  # few rows, which are a factor as they are
             R = rows.pull(np.diag(np.ones(n) if w is None else 1 / np.sqrt(w)), found.mean).T
-        return cls(Moments(Count.of(n, w), found.mean, np.ascontiguousarray(R)), None)
+        return cls(RunningScatter(Count.of(n, w), found.mean, np.ascontiguousarray(R)), None)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], points: Any) -> Stream:
         """Return what `state` wrote down; the points of the basis are kept elsewhere."""
-        moments = Moments(Count(**state["count"]), state["mean"], state["factor"])
+        moments = RunningScatter(Count(**state["count"]), state["mean"], state["factor"])
         L = state["basis"]
-        basis = None if L is None else Basis(points, L)
+        basis = None if L is None else SpanBasis(points, L)
         return cls(moments, basis, state["trace"], state["lost"])
 
     def state(self) -> dict[str, Any]:
@@ -318,9 +320,7 @@ class Stream:
             "lost": self.lost,
         }
 
-    def take(
-        self, kernel: Kernel, X: Any, w: np.ndarray | None, limit: int | None, owner: str
-    ) -> Stream:
+    def take(self, kernel: Kernel, X: Any, w: np.ndarray | None, limit: int | None) -> Stream:
         """Return what is known with a batch of canonical points more.
 
         Parameters
@@ -333,15 +333,13 @@ class Stream:
             Their weights.
         limit : int or None
             Largest number of points in the basis; None for as many as are needed.
-        owner : str
-            Who asks.
         """
         n, known = kernel.domain.size(X), self
         width = max(1, len(known.moments.mean))
         if known.basis is None:
             require_memory(
                 8 * 4 * width * width,
-                f"{owner}: the scatter of {width} features",
+                f"{who()}: the scatter of {width} features",
                 "Use fewer columns",
             )
             for _, phi, weights in FeatureRows(kernel, X, w).blocks():
@@ -354,10 +352,10 @@ class Stream:
             rows = slice(start, min(start + CHUNK, n))
             part = kernel.domain.take(X, np.arange(rows.start, rows.stop))
             weights = np.ones(rows.stop - rows.start) if w is None else w[rows]
-            known = known._taken(kernel, part, weights, most, owner)
+            known = known._taken(kernel, part, weights, most)
         return known
 
-    def _taken(self, kernel: Kernel, X: Any, w: np.ndarray, limit: int, owner: str) -> Stream:
+    def _taken(self, kernel: Kernel, X: Any, w: np.ndarray, limit: int) -> Stream:
         if self.basis is None:
             return self
         if not (w > 0).any():
@@ -365,7 +363,7 @@ class Stream:
         X = kernel.domain.take(X, np.flatnonzero(w > 0))
         w = w[w > 0]
         spare = limit + max(SPARE, limit // 2)
-        basis, left = self.basis.grown(kernel, X, spare, owner)
+        basis, left = self.basis.grown(kernel, X, spare)
         diagonal = np.asarray(kernel.diag(X), dtype=float)
         trace, lost = self.trace + float(w @ diagonal), self.lost + float(w @ left)
         moments = self.moments.padded(len(basis.L)).add(basis.coordinates(kernel, X), w)
@@ -376,6 +374,7 @@ class Stream:
             lost += max(0.0, before - moments.square)
         return Stream(moments, basis, trace, lost)
 
+    @speaks("KernelPCA")
     def components(self, want: Wanted) -> Components:
         """Return the principal components of all that came."""
         moments = self.moments
@@ -393,7 +392,7 @@ class Stream:
         values, V = values[:k], V[:, :k] * (values[:k] > 0)
         values, V = want.padded(max(1, moments.count.rows), values, V)
         V = V * signs_of(V)
-        solution = certificate(values, residual, 1e3 * max(D, 10) * EPS, "KernelPCA", "batches")
+        solution = certificate(values, residual, 1e3 * max(D, 10) * EPS, "batches")
         shared: dict[str, Any] = {
             "values": values,
             "vectors": None,

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer import state
 from mercer.checks import random_source
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -61,7 +61,7 @@ SOLVERS = ("auto", "dense", "subspace", "features", "cholesky")
 PEERS = {"arpack": "subspace", "randomized": "subspace"}  # scikit-learn's words
 
 
-def wanted(n_components: Any, owner: str) -> Wanted:
+def wanted(n_components: Any) -> Wanted:
     """Return what `n_components` asks for."""
     value = n_components
     if value is None:
@@ -72,35 +72,35 @@ def wanted(n_components: Any, owner: str) -> Wanted:
     if real and 0 < float(value) < 1:
         return Wanted(share=float(value))
     raise InvalidInput(
-        f"{owner}: n_components={value!r}; give a whole number ≥ 1, a share of the variance "
+        f"{who()}: n_components={value!r}; give a whole number ≥ 1, a share of the variance "
         "between 0 and 1, or None for all components."
     )
 
 
+@speaks
 def check_parameters(model: Any, kernel: Kernel) -> Wanted:
     """Return how many components a `KernelPCA` asks for, or refuse one of its parameters."""
-    owner = type(model).__name__
     known = (*SOLVERS, *PEERS)
     if not isinstance(model.eigen_solver, str) or model.eigen_solver not in known:
         words = ", ".join(map(repr, known))
-        raise InvalidInput(f"{owner}: eigen_solver={model.eigen_solver!r}; give one of {words}.")
+        raise InvalidInput(f"{who()}: eigen_solver={model.eigen_solver!r}; give one of {words}.")
     for name in ("tol", "alpha"):
         value = getattr(model, name)
         real = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not real or not 0 <= value < np.inf:
-            raise InvalidInput(f"{owner}: {name}={value!r}; give a number ≥ 0.")
+            raise InvalidInput(f"{who()}: {name}={value!r}; give a number ≥ 0.")
     for name in ("max_iter", "rank"):
         value = getattr(model, name)
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         if value is not None and (not whole or value < 1):
-            raise InvalidInput(f"{owner}: {name}={value!r}; give a whole number ≥ 1, or None.")
+            raise InvalidInput(f"{who()}: {name}={value!r}; give a whole number ≥ 1, or None.")
     for name in ("fit_inverse_transform", "remove_zero_eig"):
         value = getattr(model, name)
         if not isinstance(value, bool | np.bool_):
-            raise InvalidInput(f"{owner}: {name}={value!r}; give True or False.")
-    check_preimage(model.preimage, kernel, owner)
-    random_source(model.random_state, owner)
-    return replace(wanted(model.n_components, owner), drop=bool(model.remove_zero_eig))
+            raise InvalidInput(f"{who()}: {name}={value!r}; give True or False.")
+    check_preimage(model.preimage, kernel)
+    random_source(model.random_state)
+    return replace(wanted(model.n_components), drop=bool(model.remove_zero_eig))
 
 
 # ---- Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned ----
@@ -113,13 +113,14 @@ PRODUCTS = 15  # block products of a subspace iteration, as a rule
 PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK take as long as
 
 
+@speaks("KernelPCA")
 def decompose(model: Any, data: Sample, want: Wanted, word: str) -> Components:
     """Return the components of points of positive weight."""
     n = data.kernel.domain.size(data.X)
     few = _few(n, want)
     seed = 0 if model.random_state is None else model.random_state
     tol, limit = float(model.tol), model.max_iter
-    given = (data, want, "KernelPCA")
+    given = (data, want)
     if word == "features":
         leading = SubspaceIteration(
             tol or TOL, limit or 500, random_state=seed, otherwise=OTHERWISE
@@ -406,6 +407,7 @@ class KernelPCA(Projections, KernelEstimator):
 
     # -- fitting ------------------------------------------------------------------------------
     @follows_data
+    @speaks("KernelPCA")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components.
 
@@ -427,15 +429,15 @@ class KernelPCA(Projections, KernelEstimator):
             kernel = self._kernel()
             want = check_parameters(self, kernel)
             X = self._check_X(X, kernel, reset=True)
-            weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
+            weights = check_weights(sample_weight, kernel.domain.size(X))
             kernel = kernel.fit_params(X, weights)
             kernel.domain.check_training(X)
-            check_lengths(kernel, X, "KernelPCA", underflow=True)
+            check_lengths(kernel, X, underflow=True)
             positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
             if positions is not None and weights is not None:
                 X, weights = kernel.domain.subset(X, positions), weights[positions]
             auto = self.eigen_solver == "auto"
-            study = Study(kernel, X, owner="KernelPCA")
+            study = Study(kernel, X)
             self.plan_ = followed(partial(plan_components, self), study, auto)
             found = decompose(self, Sample(kernel, X, None, weights), want, self.plan_.method)
             self._store(kernel, found, None if weights is None else weights.copy())
@@ -499,6 +501,7 @@ class KernelPCA(Projections, KernelEstimator):
     # -- batches ------------------------------------------------------------------------------
     @available_if(has_points)
     @follows_data
+    @speaks("KernelPCA")
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take a batch of points more into the components.
 
@@ -538,11 +541,11 @@ class KernelPCA(Projections, KernelEstimator):
                 if name in before:
                     setattr(self, name, before[name])
             X = self._check_X(X, kernel, reset=first)
-            weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
+            weights = check_weights(sample_weight, kernel.domain.size(X))
             kernel = kernel.fit_params(X, weights) if first else kernel
-            check_lengths(kernel, X, "KernelPCA", underflow=True)
+            check_lengths(kernel, X, underflow=True)
             stream = self._stream(kernel, X, before)
-            stream = stream.take(kernel, X, weights, self.rank, "KernelPCA")
+            stream = stream.take(kernel, X, weights, self.rank)
             found = stream.components(want)
             self._store(kernel, found, None)
             self._store_shares(found, max(stream.moments.weight, 1e-300))
@@ -552,11 +555,13 @@ class KernelPCA(Projections, KernelEstimator):
             self.solution_.unwrap()
         return self
 
+    @speaks("KernelPCA")
     def _stream(self, kernel: Kernel, X: Any, before: dict[str, Any]) -> Stream:
         """Return what earlier batches, or an earlier fit, have left."""
         if before.get("batches_") is not None:
             if before["axes_"] is not None:
-                refuse_foreign_letters(kernel, X, "KernelPCA.partial_fit")
+                with speaking_for("KernelPCA.partial_fit"):
+                    refuse_foreign_letters(kernel, X)
             return Stream.from_state(before["batches_"], before["X_fit_"])
         D = n_features(kernel, X)
         finite = D is not None and 32 * D * D <= get_config().memory
@@ -568,9 +573,7 @@ class KernelPCA(Projections, KernelEstimator):
                 "KernelPCA.partial_fit: the pivots of eigen_solver='cholesky' do not tell the "
                 "other points; begin with partial_fit, and limit the points kept with rank."
             )
-        return stream.take(
-            kernel, before["X_fit_"], before["sample_weight_"], self.rank, "KernelPCA"
-        )
+        return stream.take(kernel, before["X_fit_"], before["sample_weight_"], self.rank)
 
     # -- scikit-learn and files ---------------------------------------------------------------
     @property

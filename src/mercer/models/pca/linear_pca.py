@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer import state
 from mercer.checks import random_source
 from mercer.domains import largest
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import TakesKernel, check_weights
 from mercer.kernels import Linear
 from mercer.models.pca.components import (
@@ -107,6 +107,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         self.whiten = whiten
         self.random_state = random_state
 
+    @speaks("PCA")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components.
 
@@ -126,9 +127,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         """
         with self._all_or_nothing():
             X, w = self._rows(X, sample_weight, reset=True)
-            want = wanted(self.n_components, "PCA")
+            want = wanted(self.n_components)
             rows = FeatureRows(Linear(), X, w)
-            found = find_axes(rows, want.count, "PCA")
+            found = find_axes(rows, want.count)
             V, mean = found.V, found.mean
             apart = rows.pull(rows.project(V, mean), mean) - V * found.values
             self._store(found, Count.of(X.shape[0], w), apart)
@@ -137,6 +138,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
                 self.batches_ = left.state()
         return self
 
+    @speaks("PCA")
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take a batch of rows more into the components.
 
@@ -176,7 +178,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             stream = Stream.start(kernel, X, True)
             if state is not None:
                 stream = Stream.from_state(state, None)
-            moments = stream.take(kernel, X, w, None, "PCA").moments
+            moments = stream.take(kernel, X, w, None).moments
             values, V, _ = moments.axes()
             values = without_rounding(values, V, moments.mean, moments.weight, squared=False)
             apart = moments.R.T @ (moments.R @ V) - V * values
@@ -186,10 +188,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             self.batches_ = Stream(moments, None).state()
         return self
 
+    @speaks("PCA")
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
         if not isinstance(self.whiten, bool | np.bool_):
             raise InvalidInput(f"PCA: whiten={self.whiten!r}; give True or False.")
-        random_source(self.random_state, "PCA")
+        random_source(self.random_state)
         X = self._check_X(X, Linear(), reset=reset)
         size = largest(X)
         if size > SQUARES[1] or 0 < size < SQUARES[0]:
@@ -197,15 +200,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
                 f"PCA: the largest entry is {size:.3g}, and squares of such numbers are out of the "
                 "range of floats. Multiply the columns, so that the largest is near 1."
             )
-        w = check_weights(sample_weight, X.shape[0], "PCA")
+        w = check_weights(sample_weight, X.shape[0])
         if w is None or (w > 0).all():
             return X, w
         return X[w > 0], w[w > 0]
 
+    @speaks("PCA")
     def _store(self, found: Axes, count: Count, apart: np.ndarray) -> None:
         """Keep what was found; `apart` is S V − V diag(λ)."""
         values, total, mean = found.values, found.total, found.mean
-        k = wanted(self.n_components, "PCA").cut(values, total)
+        k = wanted(self.n_components).cut(values, total)
         V, values = found.V[:, :k] * signs_of(found.V[:, :k]), values[:k]
         top = float(values.max(initial=0.0)) or 1.0
         residual = float(np.linalg.norm(apart[:, :k] / top, axis=0).max(initial=0.0))
@@ -216,7 +220,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         self.n_components_, weight = k, count.weight
         self.n_samples_ = int(weight) if float(weight).is_integer() else weight
         allowed = 1e3 * max(len(mean), 10) * EPS
-        self.solution_ = certificate(values, residual, allowed, "PCA", found.way)
+        self.solution_ = certificate(values, residual, allowed, found.way)
         self.solution_.unwrap()
 
     def transform(self, X: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Vectors, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.estimator import is_plain_linear
 from mercer.kernels import RBF, Attraction, Kernel, Linear, Polynomial, radial_part
 from mercer.memory import require_memory, row_blocks
@@ -20,27 +20,27 @@ STEPS = 200  # of the fixed point
 STILL = 1e-10  # a step below this part of the length scale ends it
 
 
-def plain_rows(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+def plain_rows(kernel: Kernel, X: Any) -> np.ndarray:
     """Return training points as a dense table, or refuse points that are none."""
     table = isinstance(kernel.domain, Vectors) and (sp.issparse(X) or isinstance(X, np.ndarray))
     if not table or X.ndim != 2:
         raise InvalidInput(
-            f"{owner}: a pre-image is a weighted mean of points, and {kernel.domain.name} have no "
+            f"{who()}: a pre-image is a weighted mean of points, and {kernel.domain.name} have no "
             "means. Use a kernel on vectors, or take the training points nearest in transform(X)."
         )
     if not sp.issparse(X):
         return np.asarray(X, dtype=float)
-    require_memory(8 * X.shape[0] * X.shape[1], f"{owner}: the dense points", "Use fewer rows")
+    require_memory(8 * X.shape[0] * X.shape[1], f"{who()}: the dense points", "Use fewer rows")
     return np.asarray(X.toarray(), dtype=float)
 
 
-def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
+def check_preimage(word: Any, kernel: Kernel) -> str:
     """Return "linear", "fixed_point" or "ridge" for what was asked, or refuse it."""
     if not isinstance(word, str) or word not in WORDS:
-        raise InvalidInput(f"{owner}: preimage={word!r}; give 'auto', 'ridge' or 'fixed_point'.")
+        raise InvalidInput(f"{who()}: preimage={word!r}; give 'auto', 'ridge' or 'fixed_point'.")
     if word == "fixed_point" and radial_part(kernel) is None:
         raise InvalidInput(
-            f"{owner}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel!r}; "
+            f"{who()}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel!r}; "
             "use preimage='ridge' with fit_inverse_transform=True."
         )
     if word == "auto":
@@ -51,7 +51,7 @@ def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
 
 
 def learn_back(
-    kernel: Kernel, Z: np.ndarray, X: np.ndarray, alpha: float, owner: str
+    kernel: Kernel, Z: np.ndarray, X: np.ndarray, alpha: float
 ) -> tuple[Kernel, np.ndarray]:
     """Return a kernel on projections and C with x ≈ Σᵢ Cᵢ k(zᵢ, z), by ridge regression.
 
@@ -60,7 +60,7 @@ def learn_back(
     """
     own = _any_length(kernel)
     back = kernel if own else RBF("median").fit_params(Z)
-    what = f"{owner}: a ridge fit to {len(Z)} projections"
+    what = f"{who()}: a ridge fit to {len(Z)} projections"
     K = gram_of(back, Z).stored(2, what, "Fit fewer rows")
     solution = Cholesky().solve(System(K, X, ridge=alpha))
     return back, np.asarray(solution.unwrap())

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import follows_data
 from mercer.kernels import radial_part
 from mercer.memory import row_blocks
@@ -150,16 +150,17 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Learn points from coordinates, where that is asked for."""
         if not self.fit_inverse_transform:
             return
-        owner, kernel = "KernelPCA", self.kernel_
-        check_preimage(self.preimage, kernel, owner)
-        points = plain_rows(kernel, self.X_fit_, owner)
+        kernel = self.kernel_
+        check_preimage(self.preimage, kernel)
+        points = plain_rows(kernel, self.X_fit_)
         self.X_transformed_fit_ = self._coordinates(self.X_fit_)
         self.inverse_kernel_, self.dual_coef_ = learn_back(
-            kernel, self.X_transformed_fit_, points, float(self.alpha), owner
+            kernel, self.X_transformed_fit_, points, float(self.alpha)
         )
 
     @available_if(has_way_back)
     @follows_data
+    @speaks("KernelPCA.inverse_transform")
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Return points whose φ is near the point of feature space with the given coordinates.
 
@@ -177,27 +178,27 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             The points.
         """
         check_is_fitted(self)
-        owner, kernel = "KernelPCA.inverse_transform", self.kernel_
-        way = check_preimage(self.preimage, kernel, owner)
+        kernel = self.kernel_
+        way = check_preimage(self.preimage, kernel)
         learned = "dual_coef_" in vars(self)
         if way == "ridge" and not learned:
-            plain_rows(kernel, self.X_fit_, owner)  # other points have no way back at all
+            plain_rows(kernel, self.X_fit_)  # other points have no way back at all
             raise NotFittedError(
                 "KernelPCA.inverse_transform: no way back was learned; fit with "
                 "fit_inverse_transform=True."
             )
         k = len(self.eigenvalues_)
         try:
-            Z = check_array(X, dtype=np.float64, input_name="X", estimator=owner)
+            Z = check_array(X, dtype=np.float64, input_name="X", estimator=who())
         except ValueError as error:
-            raise InvalidInput(f"{owner}: {error}") from error
+            raise InvalidInput(f"{who()}: {error}") from error
         if Z.shape[1] != k:
             raise InvalidInput(
-                f"{owner}: X has {Z.shape[1]} columns; the model has {k} components."
+                f"{who()}: X has {Z.shape[1]} columns; the model has {k} components."
             )
         if way == "linear":
-            return self._linear_back(Z, owner)
-        points = plain_rows(kernel, self.X_fit_, owner)
+            return self._linear_back(Z)
+        points = plain_rows(kernel, self.X_fit_)
         if way == "ridge":
             return self._ridge_back(Z)
         coef = Z @ self.component_coef_.T + self.center_coef_
@@ -213,8 +214,8 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         known, C = self.X_transformed_fit_, self.dual_coef_
         return np.asarray(self.inverse_kernel_.matmul(Z, known, C), dtype=float)  # type: ignore[attr-defined]
 
-    def _linear_back(self, Z: np.ndarray, owner: str) -> np.ndarray:
+    def _linear_back(self, Z: np.ndarray) -> np.ndarray:
         if self.axes_ is not None:
             return Z @ self.axes_.T + self.origin_
-        points = plain_rows(self.kernel_, self.X_fit_, owner)
+        points = plain_rows(self.kernel_, self.X_fit_)
         return Z @ (self.component_coef_.T @ points) + self.center_coef_ @ points

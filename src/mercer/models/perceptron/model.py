@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer import state
 from mercer.domains import concatenate
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks
 from mercer.estimator import (
     JUDGED,
     KernelEstimator,
@@ -176,6 +176,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         self.random_state = random_state
 
     # -- learning -----------------------------------------------------------------------------
+    @speaks("KernelPerceptron")
     def fit(self, X: Any, y: Any) -> Self:
         """Visit the points until none is a mistake.
 
@@ -196,8 +197,8 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            y = check_labels(y, n, "KernelPerceptron")
-            classes = find_classes(y, "KernelPerceptron")
+            y = check_labels(y, n)
+            classes = find_classes(y)
             kernel = kernel.fit_params(X)
             self._refuse_indefinite(kernel, X)
             orders = self._orders(n)
@@ -213,6 +214,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         return self
 
     @available_if(_online)
+    @speaks("KernelPerceptron")
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Go on online: visit new points once, in the order given, and keep what was learned.
 
@@ -243,8 +245,9 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             kernel = self._kernel() if first else self.kernel_
             X = self._check_X(X, kernel, reset=first)
             n = kernel.domain.size(X)
-            y = check_labels(y, n, "KernelPerceptron")
-            known = known_classes(classes, y, held.get("classes_"), "KernelPerceptron.partial_fit")
+            y = check_labels(y, n)
+            with speaking_for("KernelPerceptron.partial_fit"):
+                known = known_classes(classes, y, held.get("classes_"))
             signs = class_signs(y, known)
             earlier = None
             if first:
@@ -336,9 +339,10 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         )
 
     # -- checks -------------------------------------------------------------------------------
+    @speaks("KernelPerceptron")
     def _check_params(self) -> None:
         self._check_flags()
-        check_rule(self.variant, self.margin, self.power_t, "KernelPerceptron")
+        check_rule(self.variant, self.margin, self.power_t)
         whole = isinstance(self.max_epochs, int | np.integer)
         if not whole or isinstance(self.max_epochs, bool) or self.max_epochs < 1:
             raise InvalidInput(
@@ -352,10 +356,11 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
                 "points are seen once; give margin=, or begin with fit."
             )
 
+    @speaks("KernelPerceptron")
     def _refuse_indefinite(self, kernel: Kernel, X: Any) -> None:
         if not kernel.domain.holds_points and len(X) <= JUDGED:
             K = kernel.domain.check_training(X)
-            check_definite(kernel, np.asarray(K, dtype=float), "KernelPerceptron")
+            check_definite(kernel, np.asarray(K, dtype=float))
 
     # -- answers ------------------------------------------------------------------------------
     def decision_function(self, X: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
 from mercer.domains import RowBlocks, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     SMALL,
     KernelEstimator,
@@ -197,6 +197,7 @@ class Ridge(KernelEstimator):
         raise TypeError(f"{type(self).__name__}: define _stream_data(kernel, rows).")
 
     # -- the fit ------------------------------------------------------------------------------
+    @speaks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Check, plan, solve and store: all of it, or nothing."""
         with self._all_or_nothing():
@@ -218,10 +219,10 @@ class Ridge(KernelEstimator):
         if options.wanted in ("cg", "falkon") and differ(alpha):
             how = "centres" if options.wanted == "falkon" else "solver='cg'"
             raise InvalidInput(
-                f"{options.owner}: alpha={self.alpha!r} with {how}; give one number, or rows in "
+                f"{who()}: alpha={self.alpha!r} with {how}; give one number, or rows in "
                 "memory and solver='cholesky'."
             )
-        study, offset = Study(data.kernel, data.X, data.outputs, options.owner), self.fit_intercept
+        study, offset = Study(data.kernel, data.X, data.outputs), self.fit_intercept
         wanted = {"solver": options.wanted, "n_centers": options.n_centers, "quick": True}
         return settled(plan_ridge(study, alpha, options.tol, bool(offset), **wanted), options)
 
@@ -293,6 +294,7 @@ class Ridge(KernelEstimator):
         out = degrees_of_freedom(self._problem(X, "degrees_of_freedom"), self.alpha_)
         return out if np.ndim(self.alpha_) else float(out[0])
 
+    @speaks
     def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
         """Return the problem that was fitted; K is its Gram matrix where that was precomputed.
 
@@ -300,24 +302,24 @@ class Ridge(KernelEstimator):
         be those of the fit.
         """
         require_rows(self, verb)
-        owner, domain = type(self).__name__, self.kernel_.domain
+        domain = self.kernel_.domain
         if K is not None and how is not None and domain.holds_points:
             raise InvalidInput(
-                f"{owner}.{verb}: the model keeps its training points; call it without them. "
+                f"{who()}.{verb}: the model keeps its training points; call it without them. "
                 "Only a precomputed Gram matrix must be passed again."
             )
-        domain.require_again(K, owner, verb, how)
+        domain.require_again(K, verb, how)
         points = self._points_again(K, verb)
         return LeastSquares(
             self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
         )
 
+    @speaks(".loo")
     def _loo_targets(self, K: Any, groups: Any = None) -> np.ndarray:
         """Return the leave-one-out predictions of the targets, shape (n, t)."""
         require_rows(self, "loo")
         if groups is not None:
-            owner = f"{type(self).__name__}.loo"
-            codes = as_groups(groups, len(self.y_fit_), self.sample_weight_, owner)
+            codes = as_groups(groups, len(self.y_fit_), self.sample_weight_)
             return leave_groups_out(self._problem(K, "loo"), self.alpha_, codes)
         if self._loo_cache is None:
             self._loo_cache = self._problem(K, "loo").leave_one_out(self.alpha_)

@@ -11,6 +11,7 @@ from scipy.linalg.blas import dsymv, ssymv
 
 from mercer.checks import Clock
 from mercer.domains import is_torch, to_host
+from mercer.errors import speaking_for, who
 from mercer.kernels import Kernel
 from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge.spectrum import RidgeFit, dual_certificate
@@ -54,7 +55,8 @@ class RidgeGram(Gram):
     def __init__(self, kernel: Kernel, X: Any, storage: str | None = None):
         self._hold(kernel, X, None, False)
         if not kernel.domain.holds_points and self.like is None:
-            check_finite_symmetric(X, repr(kernel))
+            with speaking_for(kernel):
+                check_finite_symmetric(X)
             self.storage, self._matrix = "given", X
             return
         self.storage = storage_for(self.shape[0], self.like) if storage is None else storage
@@ -117,7 +119,7 @@ class _Refinement:
         rank, taken, tile = beside_gram(n, t + int(p.offset), p.kernel.workspace, memory)
         require_memory(
             taken + tile,
-            f"{options.owner}: conjugate gradients on {n} points and {t} outputs",
+            f"{who()}: conjugate gradients on {n} points and {t} outputs",
             "Use solver='falkon' with few centres",
         )
         self.left = memory - taken  # for K, whole or in tiles
@@ -196,7 +198,7 @@ class _Refinement:
             stalled = "rounding or a nearly singular matrix stops further progress"
             cause = self.limit or (SLOW if self.slow else stalled)
             message = (
-                f"{self.options.owner}: conjugate gradients left a relative residual of "
+                f"{who()}: conjugate gradients left a relative residual of "
                 f"{residual:.2g} (tol={tol:g}) after {self.steps} iterations: {cause}; "
                 f"{either(cures)}."
             )

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer import state
 from mercer.domains import RowBlocks
+from mercer.errors import speaking_for, speaks, who
 from mercer.estimator import (
     Sample,
     accuracy,
@@ -137,23 +138,25 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         """
         return self._fit(X, y, sample_weight)
 
+    @speaks("KernelRidgeClassifier")
     def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> Sample:
-        rows, classes = coded(rows, self.class_weight, "KernelRidgeClassifier")
+        rows, classes = coded(rows, self.class_weight)
         outputs = 1 if len(classes) == 2 else len(classes)
         return Sample(
             kernel, rows, np.empty((0, outputs)), None, classes=classes, column=outputs == 1
         )
 
+    @speaks("KernelRidgeClassifier")
     def _targets(self, y: Any, sample_weight: Any, X: Any, n: int, centred: bool) -> Any:
         """Return ±1 targets, a column for each class where there are more than two."""
-        owner = "KernelRidgeClassifier"
-        y = check_labels(y, n, owner)
-        weights = check_weights(sample_weight, n, owner)
+        y = check_labels(y, n)
+        weights = check_weights(sample_weight, n)
         if self.class_weight is not None:
-            balance = class_weights(self.class_weight, y, weights, owner)
+            balance = class_weights(self.class_weight, y, weights)
             weights = balance if weights is None else weights * balance
-            weights = check_weights(weights, n, f"{owner}: class_weight")
-        classes = find_classes(y if weights is None else y[weights > 0], owner)
+            with speaking_for(f"{who()}: class_weight"):
+                weights = check_weights(weights, n)
+        classes = find_classes(y if weights is None else y[weights > 0])
         T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
         return T[:, 1] if len(classes) == 2 else T, weights, classes
 

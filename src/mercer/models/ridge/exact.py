@@ -231,7 +231,7 @@ class LeastSquares:
         K = self.scaled_gram(matrices, device, cure)
         trace = float(K.diagonal().sum())
         try:
-            f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+            f = factor(K, alpha, overwrite=True, owner=self.kernel)
         except NotPositiveDefinite as error:
             low = float(error.smallest_eigenvalue or 0.0) - alpha
             if low < -1e-8 * trace:
@@ -296,7 +296,7 @@ class LeastSquares:
         if is_sparse(self.kernel, self.X):
             return self.from_primal(*solve_sparse(self, self._phi(), alpha), alpha)
         A, mu, t = self._centred_features()
-        f = factor(A.T @ A, alpha, overwrite=True, owner=repr(self.kernel))
+        f = factor(A.T @ A, alpha, overwrite=True, owner=self.kernel)
         v = f.solve(A.T @ t)
         return self.from_primal(v, mu, f.jitter, alpha)
 
@@ -413,7 +413,7 @@ def solve_sparse(
     m: Any = p.w @ p.T / total if p.offset else np.zeros(p.T.shape[1])
     G = (phi.T @ weighted).toarray()
     G -= total * np.outer(mu, mu)
-    f = factor(G, alpha, overwrite=True, owner=repr(p.kernel))
+    f = factor(G, alpha, overwrite=True, owner=p.kernel)
     v = np.zeros((D, p.T.shape[1]))
     for _ in range(1 + REFINED):
         e = p.T - m - (np.asarray(phi @ v) - mu @ v)

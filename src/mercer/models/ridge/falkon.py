@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.domains import RowBlocks
+from mercer.errors import who
 from mercer.estimator import Sample, Study, named_centers
 from mercer.features import centred_rows, choose_landmarks
 from mercer.models.ridge.spectrum import RidgeFit
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
     from mercer.estimator import SolverOptions
 
 
-def in_own_units(
-    solution: Solution, unit: float, owner: str
-) -> tuple[Solution, np.ndarray, np.ndarray]:
+def in_own_units(solution: Solution, unit: float) -> tuple[Solution, np.ndarray, np.ndarray]:
     """Return what a solver found for targets divided by a unit as that of the estimator; a and b.
 
     Parameters
@@ -28,8 +27,6 @@ def in_own_units(
         Of `Falkon` or `FalkonNewton`.
     unit : float
         The unit of the targets.
-    owner : str
-        The estimator, for messages.
     """
     a, b = (unit * np.asarray(part) for part in solution.value)
     said = solution.message.partition(": ")[2]
@@ -45,7 +42,7 @@ def in_own_units(
             solution,
             value=a,
             **values,
-            message=f"{owner}: {said}" if said else "",
+            message=f"{who()}: {said}" if said else "",
             extra={**solution.extra, "method": "falkon"},
         ),
         a,
@@ -73,7 +70,7 @@ def fit_on_centers(
     )
     alpha = float(np.ravel(alpha)[0])
     problem = Centred(made.rows, made.gram, alpha, offset, data.outputs, overwrite=True)
-    solution, a, b = in_own_units(solver.solve(problem), unit, options.owner)
+    solution, a, b = in_own_units(solver.solve(problem), unit)
     return RidgeFit(a, None, b, alpha, solution, centers=made.centers, rows=int(made.rows.n))
 
 
@@ -82,7 +79,5 @@ def given_centers(model: Any, options: SolverOptions, study: Study) -> dict[str,
     if isinstance(options.centers, str):
         return {"n_centers": options.n_centers, "centers": None}
     how = named_centers(model, options, study.kernel).centers
-    Z, _ = choose_landmarks(
-        study.kernel, study.X, study.facts.n, how, owner=study.owner, name="centers"
-    )
+    Z, _ = choose_landmarks(study.kernel, study.X, study.facts.n, how, name="centers")
     return {"n_centers": study.kernel.domain.size(Z), "centers": Z}

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.memory import row_blocks
 from mercer.models.ridge.exact import LEVERAGE, LeastSquares
 from mercer.models.ridge.spectrum import DualSpectrum, PrimalSpectrum, filters
@@ -159,7 +159,7 @@ def cross_gram(p: LeastSquares, X: Any, points: Any) -> np.ndarray:
     return K if p.active is None else K[:, p.active]
 
 
-def as_groups(groups: Any, n: int, weights: np.ndarray | None, owner: str) -> np.ndarray:
+def as_groups(groups: Any, n: int, weights: np.ndarray | None) -> np.ndarray:
     """Return the groups as numbers 0, 1, …; refuse them where one of them is all the data.
 
     Parameters
@@ -170,8 +170,6 @@ def as_groups(groups: Any, n: int, weights: np.ndarray | None, owner: str) -> np
         Rows.
     weights : ndarray or None
         Weights of the rows; rows of weight zero are no data.
-    owner : str
-        Who asks; the messages begin with it.
     """
     known: dict[Any, int] = {}
     try:
@@ -179,17 +177,17 @@ def as_groups(groups: Any, n: int, weights: np.ndarray | None, owner: str) -> np
         codes = np.array([known.setdefault(label, len(known)) for label in labels], dtype=int)
     except TypeError as error:
         raise InvalidInput(
-            f"{owner}: groups are not a sequence of labels ({error}); give one label for each "
+            f"{who()}: groups are not a sequence of labels ({error}); give one label for each "
             f"of the {n} rows."
         ) from error
     if any(label != label for label in known):
-        raise InvalidInput(f"{owner}: groups contain NaN; give every row a label.")
+        raise InvalidInput(f"{who()}: groups contain NaN; give every row a label.")
     if len(codes) != n:
-        raise InvalidInput(f"{owner}: {len(codes)} groups for {n} rows; give one label a row.")
+        raise InvalidInput(f"{who()}: {len(codes)} groups for {n} rows; give one label a row.")
     active = codes if weights is None else codes[weights > 0]
     if len(np.unique(active)) < 2:
         raise InvalidInput(
-            f"{owner}: all rows are in one group, so that nothing is left to fit; give at least "
+            f"{who()}: all rows are in one group, so that nothing is left to fit; give at least "
             "two groups of rows of positive weight."
         )
     return codes
@@ -298,9 +296,9 @@ def _shares(L: np.ndarray, r: np.ndarray, groups: np.ndarray | None) -> np.ndarr
     return (L @ by_group)[:, codes]
 
 
-def check_coverage(coverage: Any, owner: str) -> float:
+def check_coverage(coverage: Any) -> float:
     """Return the probability that an interval is to have, between 0 and 1."""
     number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
     if not number or not 0 < float(coverage) < 1:
-        raise InvalidInput(f"{owner}: coverage={coverage!r}; give a number between 0 and 1.")
+        raise InvalidInput(f"{who()}: coverage={coverage!r}; give a number between 0 and 1.")
     return float(coverage)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.domains import RowBlocks
+from mercer.errors import speaks
 from mercer.estimator import (
     NumericTargets,
     Sample,
@@ -164,11 +165,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         """
         return self._fit(X, y, sample_weight)
 
+    @speaks("KernelRidge")
     def _targets(self, y: Any, sample_weight: Any, X: Any, n: int, centred: bool) -> Any:
         """Return targets as numbers; those of a fit with centres stay on the device of X."""
-        T = y.detach() if centred and kept_targets(y, X) else check_targets(y, n, "KernelRidge")
-        return T, check_weights(sample_weight, n, "KernelRidge"), None
+        T = y.detach() if centred and kept_targets(y, X) else check_targets(y, n)
+        return T, check_weights(sample_weight, n), None
 
+    @speaks("KernelRidge")
     def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> Sample:
         y = np.asarray(rows.first().y)
         outputs = 1 if y.ndim == 1 else y.shape[1]
@@ -204,6 +207,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         predictions = self._loo_targets(X, groups)
         return predictions[:, 0] if self.dual_coef_.ndim == 1 else predictions
 
+    @speaks(".predict_interval")
     def predict_interval(
         self, X: Any, coverage: float = 0.9, *, groups: Any = None, gram: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -256,14 +260,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         >>> (upper - lower).round(1)
         array([0.3, 0.3])
         """
-        owner = f"{type(self).__name__}.predict_interval"
-        c = check_coverage(coverage, owner)
+        c = check_coverage(coverage)
         points, f = self._check_new(X), self.predict(X)
         p = self._problem(gram, "predict_interval", "predict_interval(X, gram=K)")
         p.check_loo()
         codes = None
         if groups is not None:
-            codes = as_groups(groups, p.n, self.sample_weight_, owner)
+            codes = as_groups(groups, p.n, self.sample_weight_)
             codes = codes if p.active is None else codes[p.active]
         f = f.reshape(len(f), -1)
         lower, upper = jackknife_plus(p, self._smoothers(p), points, f, c, codes)

@@ -14,7 +14,7 @@ from mercer import state
 from mercer.domains import Domain, Objects, Table, Vectors, odd_point, to_host
 from mercer.domains.blocks import Block
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import (
     Hits,
     check_definite,
@@ -34,7 +34,7 @@ from mercer.rkhs import Function, apart, first_equal
 # ---- Collections of outputs of any kind: checked, told apart, compared, and shown to the user ----
 
 
-def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
+def canonical(kernel: Kernel, Y: Any, name: str) -> tuple[Any, Any]:
     """Return outputs as the kernel takes them, and as they were given.
 
     Numbers keep their dtype and shape, lists their items. A row of numbers is a column to the
@@ -42,11 +42,11 @@ def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
     """
     domain = kernel.domain
     if Y is None:
-        raise InvalidInput(f"{owner}: requires y to be passed, but the target {name} is None.")
+        raise InvalidInput(f"{who()}: requires y to be passed, but the target {name} is None.")
     Y = to_host(Y)
     given: Any = None
     if isinstance(domain, Vectors) and not (sp.issparse(Y) or isinstance(Y, Table) or is_frame(Y)):
-        _refuse_objects(Y, name, owner)
+        _refuse_objects(Y, name)
         with suppress(ValueError):  # ragged: the domain says so
             given = Y = np.asarray(Y)
             Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
@@ -60,21 +60,21 @@ def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
     try:
         checked = domain.check(Y, name)
     except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {error}") from None
+        raise InvalidInput(f"{who()}: {error}") from None
     given = checked if given is None else given
     if isinstance(checked, np.ndarray) and checked.dtype == np.float32:
         checked = checked.astype(np.float64)  # models compute in float64 whatever the data
     return checked, given
 
 
-def _refuse_objects(Y: Any, name: str, owner: str) -> None:
+def _refuse_objects(Y: Any, name: str) -> None:
     """Refuse text and other objects as outputs of a kernel on numbers, and say what takes them."""
     odd = odd_point(Y)
     if odd is None and isinstance(Y, list | tuple | np.ndarray):
         odd = next((v for v in Y if isinstance(v, str | bytes)), None)
     if odd is not None:
         raise InvalidInput(
-            f"{owner}: {name} holds {type(odd).__name__} where numbers belong; give a kernel for "
+            f"{who()}: {name} holds {type(odd).__name__} where numbers belong; give a kernel for "
             "such outputs, such as output_kernel=mercer.Spectrum(2) for strings or "
             "output_kernel=mercer.WeisfeilerLehman(3) for graphs."
         )
@@ -175,10 +175,11 @@ class ExactHits(Hits):
 
     def right(self, block: Block, predicted: Any) -> np.ndarray:
         """Return which outputs are predicted."""
-        said, true = (
-            canonical(self.kernel, outputs, name, self.owner)[0]
-            for outputs, name in ((predicted, "prediction"), (block.y, "y"))
-        )
+        with speaking_for(self.owner):
+            said, true = (
+                canonical(self.kernel, outputs, name)[0]
+                for outputs, name in ((predicted, "prediction"), (block.y, "y"))
+            )
         return np.asarray(hits(said, true), dtype=bool)
 
 
@@ -302,6 +303,7 @@ class StructuredKernelRidge(Ridge):
         return super().set_params(**params)
 
     # -- fit ----------------------------------------------------------------------------------
+    @speaks("StructuredKernelRidge")
     def fit(self, X: Any, y: Any, sample_weight: Any = None, candidates: Any = None) -> Self:
         """Fit the model.
 
@@ -321,24 +323,23 @@ class StructuredKernelRidge(Ridge):
         StructuredKernelRidge
             The fitted model itself.
         """
-        owner = "StructuredKernelRidge"
         with self._all_or_nothing():
             kernel, output_kernel = self._kernel(), self._output_kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            Y, given = canonical(output_kernel, y, "y", owner)
+            Y, given = canonical(output_kernel, y, "y")
             if output_kernel.domain.size(Y) != n:
                 raise InvalidInput(
-                    f"{owner}: X has {n} rows and y has {output_kernel.domain.size(Y)} outputs; "
+                    f"{who()}: X has {n} rows and y has {output_kernel.domain.size(Y)} outputs; "
                     "inconsistent numbers of samples."
                 )
-            weights = check_weights(sample_weight, n, owner)
+            weights = check_weights(sample_weight, n)
             kernel = kernel.fit_params(X, weights)
             output_kernel = output_kernel.fit_params(Y, weights)
             rows = np.arange(n) if weights is None else np.flatnonzero(weights)
             first, codes = distinct(output_kernel.domain, Y, rows)
             outputs = output_kernel.domain.take(Y, first)
-            check_lengths(output_kernel, outputs, owner, underflow=True, rows="output")
+            check_lengths(output_kernel, outputs, underflow=True, rows="output")
             self._solve(kernel, X, codes, weights, output_kernel, outputs)
             self.kernel_, self.X_fit_ = kernel, kernel.domain.keep(X)
             self.codes_, self.sample_weight_ = codes, None if weights is None else weights.copy()
@@ -370,7 +371,8 @@ class StructuredKernelRidge(Ridge):
         if isinstance(alpha, str):
             # l(U, U) = RRᵀ: the rows of R are the outputs, as far as their geometry goes.
             L = np.asarray(output_kernel(outputs), dtype=float)
-            check_definite(output_kernel, L, "StructuredKernelRidge: output_kernel")
+            with speaking_for("StructuredKernelRidge: output_kernel"):
+                check_definite(output_kernel, L)
             values, vectors = np.linalg.eigh(L)
             kept = values > 1e-14 * max(float(values[-1]), 0.0)
             R = vectors[:, kept] * np.sqrt(values[kept])
@@ -383,18 +385,18 @@ class StructuredKernelRidge(Ridge):
         self.solution_, self._loo_cache, self._smoother_cache = fit.solution, None, None
 
     def _output_kernel(self) -> Kernel:
-        owner = "StructuredKernelRidge: output_kernel"
-        try:
-            kernel = as_kernel(self.output_kernel)
-        except InvalidInput as error:
-            raise InvalidInput(f"{owner}: {error}") from None
-        if not kernel.domain.holds_points:
-            raise InvalidInput(
-                f"{owner}='precomputed' does not tell l(y, y) of candidates; give a function of "
-                "two positions, such as lambda i, j: L[i, j], and positions as outputs."
-            )
-        require_psd(kernel, owner)
-        return kernel
+        with speaking_for("StructuredKernelRidge: output_kernel"):
+            try:
+                kernel = as_kernel(self.output_kernel)
+            except InvalidInput as error:
+                raise InvalidInput(f"{who()}: {error}") from None
+            if not kernel.domain.holds_points:
+                raise InvalidInput(
+                    f"{who()}='precomputed' does not tell l(y, y) of candidates; give a function "
+                    "of two positions, such as lambda i, j: L[i, j], and positions as outputs."
+                )
+            require_psd(kernel)
+            return kernel
 
     @property
     def y_fit_(self) -> np.ndarray:  # type: ignore[override]
@@ -402,22 +404,23 @@ class StructuredKernelRidge(Ridge):
         return _marks(self.codes_, self.dual_coef_.shape[1])
 
     # -- scores -------------------------------------------------------------------------------
+    @speaks("StructuredKernelRidge")
     def _candidates(self, candidates: Any) -> tuple[Any, Any]:
         given = self.candidates_ if candidates is None else candidates
-        owner = "StructuredKernelRidge"
-        C, given = canonical(self.output_kernel_, given, "candidates", owner)
+        C, given = canonical(self.output_kernel_, given, "candidates")
         if not self.output_kernel_.domain.size(C):
-            raise InvalidInput(f"{owner}: candidates is empty; give at least one output.")
+            raise InvalidInput(f"{who()}: candidates is empty; give at least one output.")
         return C, given
 
+    @speaks("StructuredKernelRidge")
     def _likeness(self, C: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return l(outputs, candidates) and −½l(y, y) of the candidates."""
         kernel = self.output_kernel_
-        U, _ = canonical(kernel, self.outputs_, "outputs", "StructuredKernelRidge")
+        U, _ = canonical(kernel, self.outputs_, "outputs")
         U, C = kernel.domain.match(U, C)
         L = np.asarray(kernel(U, apart(kernel.domain, C)), dtype=float)
         lengths = np.asarray(kernel.diag(C), dtype=float)
-        refuse_negative(kernel, lengths, "StructuredKernelRidge", "candidate")
+        refuse_negative(kernel, lengths, "candidate")
         return L, -0.5 * lengths
 
     def _scores(self, C: Any) -> Function:
@@ -496,6 +499,7 @@ class StructuredKernelRidge(Ridge):
         L, bias = self._likeness(C)
         return show(given, (shares @ L + bias).argmax(axis=1))
 
+    @speaks("StructuredKernelRidge.score")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of points whose output is predicted exactly.
 
@@ -508,16 +512,15 @@ class StructuredKernelRidge(Ridge):
         sample_weight : array of shape (n,), optional
             Weights of the points.
         """
-        owner = "StructuredKernelRidge.score"
         if is_stream(X):
-            return judged_blocks(self, X, y, sample_weight, ExactHits(owner, self.output_kernel_))
+            return judged_blocks(self, X, y, sample_weight, ExactHits(who(), self.output_kernel_))
         y = given_targets(y, self)
-        said, _ = canonical(self.output_kernel_, self.predict(X), "prediction", owner)
-        true, _ = canonical(self.output_kernel_, y, "y", owner)
+        said, _ = canonical(self.output_kernel_, self.predict(X), "prediction")
+        true, _ = canonical(self.output_kernel_, y, "y")
         n = self.output_kernel_.domain.size(said)
         if self.output_kernel_.domain.size(true) != n:
-            raise InvalidInput(f"{owner}: X has {n} rows and y has another number of outputs.")
-        weights = check_weights(sample_weight, n, owner)
+            raise InvalidInput(f"{who()}: X has {n} rows and y has another number of outputs.")
+        weights = check_weights(sample_weight, n)
         return float(np.average(hits(said, true), weights=weights))
 
 

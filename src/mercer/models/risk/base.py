@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import state
 from mercer.checks import Clock, positive, solver_limits
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import (
     SMALL,
     KernelEstimator,
@@ -210,19 +210,19 @@ class Risk(KernelEstimator):
         return self._fit_from(None, X, y, sample_weight)
 
     # -- data ---------------------------------------------------------------------------------
+    @speaks
     def _check_params(self) -> tuple[Loss, float, dict[str, Any], SolverOptions | None]:
         """Return the loss, the penalty, what limits the solver, and the choice of a solver."""
-        owner = type(self).__name__
         self._check_flags()
-        loss, alpha = self._risk(), positive(self.alpha, "alpha", owner)
+        loss, alpha = self._risk(), positive(self.alpha, "alpha")
         if isinstance(loss, ZeroOne):
             raise InvalidInput(
-                f"{owner}: no method minimises the share of errors itself; give a convex loss that "
+                f"{who()}: no method minimises the share of errors itself; give a convex loss that "
                 "bounds it, such as 'hinge' or 'logistic'."
             )
         if loss.kind != "classification" and self.class_weight is not None:
             raise InvalidInput(
-                f"{owner}: class_weight={self.class_weight!r} with {loss!r}, a loss of regression; "
+                f"{who()}: class_weight={self.class_weight!r} with {loss!r}, a loss of regression; "
                 "give class_weight=None."
             )
         limits = solver_limits(self)
@@ -232,7 +232,7 @@ class Risk(KernelEstimator):
         options = SolverOptions.of(self, self._solvers, max_iter=limits["max_iter"], tol=tol)
         if options.wanted in ("cg", "falkon") and not loss.smooth:
             raise InvalidInput(
-                f"{owner}: solver={options.wanted!r} is for smooth losses, and {loss!r} "
+                f"{who()}: solver={options.wanted!r} is for smooth losses, and {loss!r} "
                 "has kinks; use solver='auto' or 'cholesky' without centres, or a smooth loss: "
                 "'logistic', 'squared_hinge', 'exponential', 'squared' or 'huber'."
             )
@@ -262,14 +262,15 @@ class Risk(KernelEstimator):
         if not loss.smooth or options.solver == "sgd":
             what = f"solver={options.solver!r}" if loss.smooth else f"{loss!r}, a loss with kinks,"
             raise InvalidInput(
-                f"{options.owner}: {what} needs all rows in memory, and these come in blocks; "
+                f"{who()}: {what} needs all rows in memory, and these come in blocks; "
                 "use solver='falkon' and a smooth loss, such as 'logistic' or 'huber'."
             )
         kernel, rows = stream_of(self, X, y, sample_weight)
         kernel = resolved(kernel, rows, options.seed)
-        return stream_data(kernel, rows, loss, self.class_weight, options.owner)
+        return stream_data(kernel, rows, loss, self.class_weight)
 
     # -- the fit ------------------------------------------------------------------------------
+    @speaks
     def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
         with self._all_or_nothing():
@@ -290,7 +291,7 @@ class Risk(KernelEstimator):
                 rows: Any = None
                 if plan is not None and plan.method == "cg":
                     some = in_double(data.X)
-                    rows = IterativeGram(data.kernel, some, limits["owner"], self.random_state)
+                    rows = IterativeGram(data.kernel, some, self.random_state)
                 else:
                     data = replace(data, X=in_double(to_host(data.X)))
                 fit = self._solved(data, loss, alpha, limits, near, rows)
@@ -301,7 +302,7 @@ class Risk(KernelEstimator):
 
     def _plan_fit(self, data: Sample, loss: Loss, alpha: float, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
-        study = Study(data.kernel, data.X, outputs_of(data.classes), options.owner)
+        study = Study(data.kernel, data.X, outputs_of(data.classes))
         if not loss.smooth or options.solver == "sgd":
             return (plan_gradients if loss.smooth else plan_kinked)(study.unmeasured())
         centers = options.n_centers
@@ -350,7 +351,7 @@ class Risk(KernelEstimator):
             problem = (kernel, X, data.y, k, alpha, w, offset)
             return fit_softmax(*problem, rows=rows, start=begin(data.y), **limits)
         prepare: Any = smooth_rows if loss.smooth else dual_rows
-        rows = prepare(kernel, X, limits["owner"]) if rows is None else rows
+        rows = prepare(kernel, X) if rows is None else rows
         clock = Clock(limits["max_time"])
         fits = []
         for j, signs in enumerate(class_signs(data.y, np.arange(k))):
@@ -499,22 +500,23 @@ class Risk(KernelEstimator):
     def _rows_again(self, X: Any, verb: str) -> tuple[Any, np.ndarray, RowsAgain]:
         """Return the training points, their weights, and those of positive weight in detail."""
         require_rows(self, verb)
-        owner, points = f"{type(self).__name__}.{verb}", self._points_again(X, verb)
-        w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
-        kept = np.flatnonzero(w)
-        some = points if len(kept) == len(w) else self.kernel_.domain.subset(points, kept)
-        a, v = self.dual_coef_[kept], self._feature_weights()
-        gram = smooth_rows(self.kernel_, some, owner) if self.loss_.smooth else None
-        if isinstance(gram, LowRank) and v is not None:
-            f = gram.F @ v
-        else:
-            f = self._values(points)[kept] - self.intercept_ if gram is None else gram @ a
-        classes = len(self.classes_) if self.loss_.kind == "classification" else 0
-        fit = (self._losses(), self.alpha_, self.fit_intercept_, a, self.intercept_, f, classes)
-        rows = RowsAgain(self.kernel_, some, self.y_fit_[kept], w[kept], *fit, gram)
-        if not self.kernel_.domain.holds_points:
-            rows.check_matrix(self.solution_, owner)
-        return points, w, rows
+        points = self._points_again(X, verb)
+        with speaking_for(f"{type(self).__name__}.{verb}"):
+            w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
+            kept = np.flatnonzero(w)
+            some = points if len(kept) == len(w) else self.kernel_.domain.subset(points, kept)
+            a, v = self.dual_coef_[kept], self._feature_weights()
+            gram = smooth_rows(self.kernel_, some) if self.loss_.smooth else None
+            if isinstance(gram, LowRank) and v is not None:
+                f = gram.F @ v
+            else:
+                f = self._values(points)[kept] - self.intercept_ if gram is None else gram @ a
+            classes = len(self.classes_) if self.loss_.kind == "classification" else 0
+            fit = (self._losses(), self.alpha_, self.fit_intercept_, a, self.intercept_, f, classes)
+            rows = RowsAgain(self.kernel_, some, self.y_fit_[kept], w[kept], *fit, gram)
+            if not self.kernel_.domain.holds_points:
+                rows.check_matrix(self.solution_)
+            return points, w, rows
 
     def _left_out_values(self, X: Any, verb: str) -> np.ndarray:
         """Return f₋ᵢ(xᵢ) + b₋ᵢ at the training points."""

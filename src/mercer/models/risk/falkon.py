@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.domains import RowBlocks
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.estimator import NumericTargets, Sample, class_signs, coded
 from mercer.features import centred_rows
 from mercer.kernels import Kernel
@@ -56,16 +56,14 @@ def is_softmax(loss: Loss, classes: np.ndarray | None) -> bool:
     return isinstance(loss, Logistic) and outputs_of(classes) > 1
 
 
-def stream_data(
-    kernel: Kernel, rows: RowBlocks, loss: Loss, class_weight: Any, owner: str
-) -> Sample:
+def stream_data(kernel: Kernel, rows: RowBlocks, loss: Loss, class_weight: Any) -> Sample:
     """Return rows in blocks as the data of a fit; they bring targets and weights of their own."""
     classes = None
     if loss.kind == "classification":
-        rows, classes = coded(rows, class_weight, owner)
+        rows, classes = coded(rows, class_weight)
         rows = rows.with_targets(ClassNumbers()) if is_softmax(loss, classes) else rows
     else:
-        rows = rows.with_targets(OneTarget(owner))
+        rows = rows.with_targets(OneTarget(who()))
     none = np.empty(0)
     return Sample(kernel, rows, none, none, None, None, rows.n_rows, classes)
 
@@ -101,7 +99,7 @@ def fit_on_centers(
     else:
         risk: Any = "softmax" if is_softmax(loss, data.classes) else own
         solver = FalkonNewton(risk, max_iter=NEWTON_STEPS if steps is None else steps, **limits)
-    solution, a, offsets = in_own_units(solver.solve(problem), unit, options.owner)
+    solution, a, offsets = in_own_units(solver.solve(problem), unit)
     b: Any = offsets
     if outputs == 1:
         a, b = a[:, 0], float(offsets[0]) + centre

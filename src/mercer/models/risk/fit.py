@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
 from mercer.solvers import Solution, merged
 
@@ -39,10 +39,10 @@ def best_offset(loss: Loss, y: np.ndarray, f: np.ndarray, weights: np.ndarray) -
     return float(low + 0.5 * (high - low))
 
 
-def _not_dual(loss: Loss, owner: str) -> InvalidInput:
+def _not_dual(loss: Loss) -> InvalidInput:
     names = ", ".join(cls.__name__ for cls in DUAL_LOSSES)
     return InvalidInput(
-        f"{owner}: a loss with kinks is fitted through its dual, which is known for {names} only, "
+        f"{who()}: a loss with kinks is fitted through its dual, which is known for {names} only, "
         f"not for {loss!r}; use one of these. A loss of your own whose gradient is continuous says "
         "smooth = True and is fitted by Newton's method."
     )
@@ -61,7 +61,7 @@ class ERMFit:
     Every way to fit has the same form, for resolved kernels and rows of positive weight::
 
         fit(kernel, X, y, loss, alpha, weights, offset,
-            *, tol, max_iter, max_time, owner, rows=None, start=None) -> ERMFit
+            *, tol, max_iter, max_time, rows=None, start=None) -> ERMFit
 
     Labels are −1 and 1, tol the largest duality gap relative to the objective. `rows` are those of
     the Gram matrix where several problems share them, `start` coefficients to begin with.
@@ -73,7 +73,7 @@ class ERMFit:
     intercept : float or ndarray of shape (c,)
         The offset b, 0 without one.
     solution : Solution
-        The certificate: primal, dual, gap, residual; its messages begin with the owner.
+        The certificate: primal, dual, gap, residual; its messages begin with who speaks.
     coef : ndarray of shape (D,) or (D, c), optional
         Weights of the kernel's explicit features, where the primal problem was solved.
     product : ndarray of shape (n,) or (n, c), optional

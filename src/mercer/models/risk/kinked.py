@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.estimator import ONLY, Plan, Study
 from mercer.kernels import Kernel
 from mercer.losses import Absolute, EpsilonInsensitive, Loss
@@ -130,7 +130,6 @@ def fit_dual(
     tol: float,
     max_iter: int | None,
     max_time: float | None,
-    owner: str,
     rows: Rows | DualFeatures | None = None,
     start: np.ndarray | None = None,
 ) -> ERMFit:
@@ -140,8 +139,8 @@ def fit_dual(
     so that neither a constant added to y nor its unit changes anything else.
     """
     if type(loss) not in DUAL_LOSSES:
-        raise _not_dual(loss, owner)
-    rows = dual_rows(kernel, X, owner) if rows is None else rows
+        raise _not_dual(loss)
+    rows = dual_rows(kernel, X) if rows is None else rows
     p = ScaledTargets.of(y, loss, float(alpha), weights, offset)
     lowest, highest = dual_slopes(p.loss, p.y)
     with np.errstate(over="ignore", divide="ignore"):
@@ -152,13 +151,13 @@ def fit_dual(
         if p.unit < alpha:
             one, other = f"targets of size {p.unit:.0e} are", f"alpha={alpha:g}"
         raise InvalidInput(
-            f"{owner}: {one} so small, for {other}, that weights divided by both and times the "
+            f"{who()}: {one} so small, for {other}, that weights divided by both and times the "
             "kernel are more than float64 can square; give a larger alpha, or y in another unit."
         )
     box, limits = (lower, upper), (tol, max_iter, max_time)
     if isinstance(rows, DualFeatures):
-        return _by_weights(p, rows, box, offset, owner, *limits)
-    return _by_rows(p, rows, box, offset, owner, start, *limits)
+        return _by_weights(p, rows, box, offset, *limits)
+    return _by_rows(p, rows, box, offset, start, *limits)
 
 
 def _by_weights(
@@ -166,7 +165,6 @@ def _by_weights(
     rows: DualFeatures,
     box: tuple[np.ndarray, np.ndarray],
     offset: bool,
-    owner: str,
     tol: float,
     max_iter: int | None,
     max_time: float | None,
@@ -180,11 +178,11 @@ def _by_weights(
     lowest, highest = dual_slopes(p.loss, p.y)
     problem = (rows.F, p.y, p.weights * lowest, p.weights * highest, epsilon, p.alpha, offset)
     point, steps, said = kinked_point(*problem, max_iter, max_time)
-    checked = tube_problem(rows, p.y, *box, epsilon, offset).checked(owner)
+    checked = tube_problem(rows, p.y, *box, epsilon, offset).checked(who())
     a = np.clip(-point.s / p.alpha, *box)
 
     def judged(a: np.ndarray, v: np.ndarray) -> ERMFit:
-        return p.judged(a, rows.F @ v, rows, checked, steps, said, tol, owner, v)
+        return p.judged(a, rows.F @ v, rows, checked, steps, said, tol, v)
 
     v, back = point.v, rows.F.T @ a
     found, again = judged(a, v), judged(a, back)
@@ -223,7 +221,6 @@ def _by_rows(
     rows: Rows,
     box: tuple[np.ndarray, np.ndarray],
     offset: bool,
-    owner: str,
     start: np.ndarray | None,
     tol: float,
     max_iter: int | None,
@@ -233,10 +230,10 @@ def _by_rows(
     epsilon = getattr(p.loss, "epsilon", 0.0)
     problem = tube_problem(rows, p.y, *box, epsilon, offset)
     begin = None if start is None else [split(start / p.unit, epsilon)]
-    with in_name_of(owner):
+    with in_name_of():
         raw = solve_all([problem], rows, SMO(tol, max_iter, max_time), begin)[0]
     a = joined(raw.value, epsilon)
-    rest: Any = (rows, problem.checked(owner), raw.n_iter, raw.message, tol, owner)
+    rest: Any = (rows, problem.checked(who()), raw.n_iter, raw.message, tol)
     best = p.judged(a, raw.extra["product"], *rest)
     if raw.converged or "rounding" in raw.message:
         kinks = p.y - epsilon * np.sign(a)  # on the edge of a tube
@@ -300,7 +297,6 @@ class ScaledTargets:
         steps: int,
         said: str,
         tol: float,
-        owner: str,
         v: np.ndarray | None = None,
     ) -> ERMFit:
         """Return the fit with coefficients a and values f, in the units of the targets as given.
@@ -341,21 +337,21 @@ class ScaledTargets:
             gap=gap,
             primal=primal,
             dual=primal - gap,
-            message="" if met else _why(said, rounding, gap, size, tol, owner),
+            message="" if met else _why(said, rounding, gap, size, tol),
         )
         intercept = self.centre + self.unit * b if offset else 0.0
         coef = None if v is None else self.unit * v
         return ERMFit(self.unit * a, intercept, solution, coef, product=self.unit * f)
 
 
-def _why(said: str, rounding: bool, gap: float, size: float, tol: float, owner: str) -> str:
+def _why(said: str, rounding: bool, gap: float, size: float, tol: float) -> str:
     """Return what is to be said of a gap above the tolerance; `said` is what the solver says."""
     left = f"duality gap {gap:.2g} of {size:.2g}, tolerance {tol:g}"
     if rounding:
-        return f"{owner}: the gap is as small as rounding allows ({left})."
+        return f"{who()}: the gap is as small as rounding allows ({left})."
     cause = said.removeprefix("SMO: ").partition(" (")[0] or "rounding stops it"
     return (
-        f"{owner}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow more steps or "
+        f"{who()}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow more steps or "
         "time."
     )
 
@@ -364,7 +360,7 @@ def plan_kinked(study: Study) -> Plan:
     """Return the plan of a risk of a loss with kinks: that of a machine, of rows in memory."""
     if study.facts.stream:
         raise InvalidInput(
-            f"{study.owner}: a loss with kinks needs all rows in memory, and these come in blocks; "
+            f"{who()}: a loss with kinks needs all rows in memory, and these come in blocks; "
             "use a smooth loss, such as 'logistic' or 'huber'."
         )
     plan = plan_box(study)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.linalg import lstsq, qr
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, check_diagonal
 from mercer.models.margin import gram_rows
 from mercer.operators import LowRank
@@ -57,7 +57,7 @@ class DualFeatures:
         return DualFeatures(F - mean, self.F[0] + mean)
 
 
-def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows | DualFeatures:
+def dual_rows(kernel: Kernel, X: Any, often: bool = False) -> Rows | DualFeatures:
     """Return the features of a kernel that has few, or few rows, else rows of its Gram matrix.
 
     Several problems may share them.
@@ -68,20 +68,18 @@ def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows |
         With words resolved.
     X : collection
         The points; for a precomputed kernel the square matrix of kernel values.
-    owner : str
-        Who asks; messages begin with it.
     often : bool, default=False
         Whether many problems in turn will use them.
     """
     n, D = kernel.domain.size(X), kernel._n_features(X)
     if D is None or min(D, n) > (FEATURES if n > D else ROWS) or not fits(n, D):
-        return gram_rows(kernel, X, owner, often)
+        return gram_rows(kernel, X, often)
     with np.errstate(over="ignore", invalid="ignore"):
         check_diagonal(kernel, np.asarray(kernel._diag(X), dtype=float))
     F = dense_features(kernel, X)
     if not np.isfinite(F).all():
         raise InvalidInput(
-            f"{owner}: the features of {kernel!r} are not finite on these data; scale the columns."
+            f"{who()}: the features of {kernel!r} are not finite on these data; scale the columns."
         )
     return DualFeatures(F, np.zeros(D))
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import class_signs, feature_values
 from mercer.kernels import Kernel
 from mercer.losses import Hinge, Logistic, Loss
@@ -162,6 +162,7 @@ ALONE = 1e-8
 REFITS, SMALL_PROBLEM = 50, 200  # so many rows are fitted again instead; of small problems, all
 
 
+@speaks("loo")
 def loo_smooth(
     kernel: Kernel, X: Any, problem: SmoothERM, values: np.ndarray, coef: np.ndarray
 ) -> np.ndarray:
@@ -175,7 +176,7 @@ def loo_smooth(
     p = problem.checked("loo")
     h = p.curvatures(values)
     h = np.where(h > 0, h, 0.0)
-    metric = metric_of(p, "loo")
+    metric = metric_of(p)
     kappa, rest = metric.leverage(h)
     features = isinstance(metric, PrimalMetric)
     # For a small alpha y − f cancels; the coefficients have kept its digits.
@@ -188,12 +189,13 @@ def loo_smooth(
 
     def again(part: Any, others: np.ndarray) -> ERMFit:
         left = (kernel, part, y[others], loss, alpha, weights[others], offset)
-        return fit_smooth(*left, tol=1e-8, max_iter=None, max_time=None, owner="loo")
+        return fit_smooth(*left, tol=1e-8, max_iter=None, max_time=None)
 
     labels = y if loss.kind == "classification" and offset else None
     return _refitted(kernel, X, out, np.flatnonzero(lost), again, labels)
 
 
+@speaks("loo")
 def loo_softmax(kernel: Kernel, X: Any, problem: SoftmaxERM, values: np.ndarray) -> np.ndarray:
     """Return left-out values of softmax, to one Newton step, shape (n, classes).
 
@@ -216,7 +218,7 @@ def loo_softmax(kernel: Kernel, X: Any, problem: SoftmaxERM, values: np.ndarray)
 
     def again(part: Any, others: np.ndarray) -> ERMFit:
         left = (kernel, part, y[others], classes, alpha, weights[others], offset)
-        return fit_softmax(*left, tol=1e-8, max_iter=None, max_time=None, owner="loo")
+        return fit_softmax(*left, tol=1e-8, max_iter=None, max_time=None)
 
     alone = np.bincount(y, minlength=classes)[y] == 1
     if (lost & alone).any():
@@ -275,12 +277,14 @@ def _enough(n: int, offset: bool) -> None:
 # (alpha K⁻¹ + H)⁻¹ with the offset fitted, and their sum counts the parameters that were spent.
 
 
+@speaks("degrees_of_freedom")
 def freedom_smooth(problem: SmoothERM, values: np.ndarray) -> float:
     """Return Σ hᵢκᵢ at the solution of a smooth risk, with these values at its points."""
     p = problem.checked("degrees_of_freedom")
-    return _trace(metric_of(p, "degrees_of_freedom"), p.curvatures(values))
+    return _trace(metric_of(p), p.curvatures(values))
 
 
+@speaks("degrees_of_freedom")
 def freedom_softmax(problem: SoftmaxERM, values: np.ndarray) -> np.ndarray:
     """Return the share of each class, its curvature being w p(1 − p); shape (classes,).
 
@@ -290,7 +294,7 @@ def freedom_softmax(problem: SoftmaxERM, values: np.ndarray) -> np.ndarray:
     p, classes = problem.checked("degrees_of_freedom"), problem.classes
     own = np.abs(p.rates(values))
     h = p.weighted(own * (1.0 - own))
-    metric = metric_of(p, "degrees_of_freedom")
+    metric = metric_of(p)
     found = np.array([_trace(metric, h[:, c]) for c in range(classes)])
     return found * (classes - 1) / classes
 
@@ -310,6 +314,7 @@ CHEAP, MANY = 10**6, 1000  # n D² of a quick fit; rows up to which such fits ma
 KINK = 1e-6  # part of the mean error within which a target lies on a kink of its loss
 
 
+@speaks("loo")
 def loo_dual(
     kernel: Kernel,
     X: Any,
@@ -340,7 +345,7 @@ def loo_dual(
         Its values, where they are known better than by the coefficients.
     """
     n, hinge = len(y), isinstance(loss, Hinge)
-    check_enough(n, offset, "loo")
+    check_enough(n, offset)
     if values is None:
         values = gram_of(kernel, X) @ dual_coef + float(intercept)
     lowest, highest = dual_slopes(loss, y)
@@ -358,10 +363,10 @@ def loo_dual(
         if not len(others):
             return 0.0
         if hinge and offset and len(np.unique(y[others])) < 2:
-            raise only_one(i, "loo")
+            raise only_one(i)
         part = kernel.domain.subset(X, others)
         problem = (kernel, part, y[others], loss, alpha, weights[others], offset)
-        limits: Any = {"tol": 1e-6, "max_iter": None, "max_time": None, "owner": "loo"}
+        limits: Any = {"tol": 1e-6, "max_iter": None, "max_time": None}
         fit = fit_dual(*problem, **limits, start=a[others])
         if fit.coef is not None:
             x = kernel.domain.take(X, [i])
@@ -377,7 +382,7 @@ def loo_dual(
     if rows_to_doubt(n, int(free.sum()), D):
         leave = leaves_box(kernel, X, a, free, box, offset)
     both = (values - moves)[:, None], values[:, None]
-    return refitted(*both, np.array([spread]), again, "loo", leave, small)[:, 0]
+    return refitted(*both, np.array([spread]), again, leave, small)[:, 0]
 
 
 def _slopes_again(
@@ -491,7 +496,7 @@ class RowsAgain:
         found = [freedom_smooth(self._smooth(loss, y), z) for loss, y, _, _, z in self._problems()]
         return found[0] if self.f.ndim == 1 else np.array(found)
 
-    def check_matrix(self, found: Solution, owner: str) -> None:
+    def check_matrix(self, found: Solution) -> None:
         """Refuse a matrix with which the coefficients do not solve the problem of the fit.
 
         Of smooth losses alpha a = −wℓ' at the values, of others the objective tells.
@@ -514,6 +519,6 @@ class RowsAgain:
             lack = abs(risk + 0.5 * self.alpha * norm - float(found.primal or 0.0))
         if not lack <= allowed * size:
             raise InvalidInput(
-                f"{owner}: this is not the matrix the model was fitted on; pass the training "
+                f"{who()}: this is not the matrix the model was fitted on; pass the training "
                 "matrix again."
             )

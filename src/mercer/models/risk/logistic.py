@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from mercer import state
 from mercer.checks import positive
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     Sample,
     accuracy,
@@ -193,6 +193,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
         return Logistic()
 
     @property
+    @speaks
     def dual_coef_(self) -> np.ndarray:  # type: ignore[override]
         """The coefficients a; those of a stream are found when they are asked for."""
         try:
@@ -200,11 +201,12 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
         except KeyError:
             raise AttributeError(f"{type(self).__name__} has no dual_coef_ before fit.") from None
         if a is None:
-            parts = (self.kernel_, self.X_fit_, vars(self)["coef_"], type(self).__name__)
+            parts = (self.kernel_, self.X_fit_, vars(self)["coef_"])
             a = self.__dict__["dual_coef_"] = stream_coefficients(*parts)
         return a
 
     @dual_coef_.setter
+    @speaks
     def dual_coef_(self, value: Any) -> None:
         self.__dict__["dual_coef_"] = value
 
@@ -242,6 +244,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
 
     # -- streams ------------------------------------------------------------------------------
     @available_if(with_features)
+    @speaks(".partial_fit")
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with new rows, each seen once: averaged stochastic gradients.
 
@@ -269,25 +272,24 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
             The model itself.
         """
         held = {name: vars(self)[name] for name in self._learned if name in vars(self)}
-        owner = f"{type(self).__name__}.partial_fit"
         with self._all_or_nothing():
             self.__dict__.update(held)
             self._check_flags()
-            alpha = positive(self.alpha, "alpha", owner)
+            alpha = positive(self.alpha, "alpha")
             offset = bool(self.fit_intercept)
             if held and held["fit_intercept_"] != offset:
                 raise InvalidInput(
-                    f"{owner}: fit_intercept={offset}, and {not offset} for the rows so far; set "
+                    f"{who()}: fit_intercept={offset}, and {not offset} for the rows so far; set "
                     "it back, or begin another stream with a clone."
                 )
             kernel = held.get("kernel_") or self._kernel()
             X = in_double(to_host(self._check_X(X, kernel, reset=not held)))
-            y = check_labels(y, kernel.domain.size(X), owner)
-            known = known_classes(classes, y, held.get("classes_"), owner)
-            weights = stream_weights(self.class_weight, y, sample_weight, owner)
+            y = check_labels(y, kernel.domain.size(X))
+            known = known_classes(classes, y, held.get("classes_"))
+            weights = stream_weights(self.class_weight, y, sample_weight)
             kernel = kernel if held else kernel.fit_params(X, weights)
-            Phi = features_of(kernel, X, owner)
-            stream = LabelStream(kernel, Phi.shape[1], len(known), offset, type(self).__name__)
+            Phi = features_of(kernel, X)
+            stream = LabelStream(kernel, Phi.shape[1], len(known), offset)
             if held:
                 require_rows(self, "partial_fit")  # its sums are over them
                 stream.resume(self)
@@ -295,6 +297,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
             self._store_stream(stream, known, alpha)
         return self
 
+    @speaks
     def _store_stream(self, stream: LabelStream, classes: np.ndarray, alpha: float) -> None:
         sgd, points, count = stream.sgd, stream.points, stream.kernel.domain.size(stream.points)
         self.kernel_, self.X_fit_, self._basis_cache = stream.kernel, points, stream.basis

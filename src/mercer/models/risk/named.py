@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from mercer import state
 from mercer.checks import Clock, as_number, positive
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import Sample, Together, given_targets, is_stream, judged_blocks, r_squared
 from mercer.losses import Huber, Loss, Pinball
 from mercer.models.margin import plan_machine
@@ -114,8 +114,9 @@ class KernelHuberRegressor(RegressorMixin, Risk):
         self.max_iter = max_iter
         self.max_time = max_time
 
+    @speaks
     def _risk(self) -> Loss:
-        return Huber(positive(self.delta, "delta", type(self).__name__))
+        return Huber(positive(self.delta, "delta"))
 
     def _store(self, data: Any, points: Any, loss: Any, alpha: float, fit: Any, plan: Any) -> None:
         errors = np.abs(data.y - fit.product - fit.intercept)
@@ -241,8 +242,9 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         self.max_iter = max_iter
         self.max_time = max_time
 
+    @speaks
     def _risk(self) -> Pinball:
-        return Pinball(float(np.atleast_1d(_levels(self.quantile, type(self).__name__))[0]))
+        return Pinball(float(np.atleast_1d(_levels(self.quantile))[0]))
 
     def _solved(
         self,
@@ -254,9 +256,9 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         rows: Any = None,
     ) -> ERMFit:
         """Fit each level; they are fitted in rising order, each from the one before."""
-        given = _levels(self.quantile, limits["owner"])
+        given = _levels(self.quantile)
         levels, offset = np.atleast_1d(given), bool(self.fit_intercept)
-        rows = dual_rows(data.kernel, data.X, limits["owner"], often=len(levels) > 1)
+        rows = dual_rows(data.kernel, data.X, often=len(levels) > 1)
         clock = Clock(limits["max_time"])
         fits: dict[int, ERMFit] = {}
         start = None
@@ -277,8 +279,9 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         message = fit.solution.message or remark
         return replace(fit, solution=replace(fit.solution, message=message))
 
+    @speaks
     def _store(self, data: Any, points: Any, loss: Any, alpha: float, fit: Any, plan: Any) -> None:
-        self.quantile_ = _levels(self.quantile, type(self).__name__)
+        self.quantile_ = _levels(self.quantile)
         super()._store(data, points, loss, alpha, fit, plan)
 
     def _losses(self) -> list[Loss]:
@@ -329,6 +332,7 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         """
         return self._rearranged(super().loo(X))
 
+    @speaks("KernelQuantileRegressor.score")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return D², the share of the pinball loss of a constant that the model saves.
 
@@ -365,22 +369,22 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
     # -- files --------------------------------------------------------------------------------
 
 
-def _levels(quantile: Any, owner: str) -> Any:
+def _levels(quantile: Any) -> Any:
     """Return a level as a float, or several as an array."""
     cure = "give a number between 0 and 1, both excluded, or a list of such numbers"
     if isinstance(quantile, str | bytes) or quantile is None:
-        raise InvalidInput(f"{owner}: quantile={quantile!r}; {cure}.")
+        raise InvalidInput(f"{who()}: quantile={quantile!r}; {cure}.")
     one = np.ndim(quantile) == 0
     number = quantile[()] if isinstance(quantile, np.ndarray) else quantile
     values = [number] if one else list(quantile)
     if not values:
-        raise InvalidInput(f"{owner}: quantile={quantile!r} names no level; {cure}.")
+        raise InvalidInput(f"{who()}: quantile={quantile!r} names no level; {cure}.")
     levels = np.array([as_number(value) for value in values])
     legal = (levels > 0) & (levels < 1)
     if not legal.all():
         bad = values[int(np.argmin(legal))]
         where = "" if one else f" holds {bad!r}"
-        raise InvalidInput(f"{owner}: quantile={quantile!r}{where}; {cure}.")
+        raise InvalidInput(f"{who()}: quantile={quantile!r}{where}; {cure}.")
     if len(np.unique(levels)) < len(levels):
-        raise InvalidInput(f"{owner}: quantile={quantile!r} names a level twice; {cure}.")
+        raise InvalidInput(f"{who()}: quantile={quantile!r} names a level twice; {cure}.")
     return float(levels[0]) if one else levels

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.estimator import (
     JUDGED,
     Plan,
@@ -53,7 +53,7 @@ NEWTON_STEPS = 200
 TINY = 1e-60  # targets below are measured in a unit of their size
 
 
-def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
+def smooth_rows(kernel: Kernel, X: Any) -> Operator:
     """Return the Gram matrix for Newton's method, which several problems in turn may share.
 
     With D finite features, D < n, it is their product, unless only the matrix fits into memory;
@@ -66,8 +66,6 @@ def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
         With words resolved.
     X : collection
         The points; for a precomputed kernel the square matrix of kernel values.
-    owner : str
-        Who asks; messages begin with it.
     """
     n = kernel.domain.size(X)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -78,15 +76,15 @@ def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
         needed, room = MOMENTS * D * D if sparse else 4 * n * D * 8, get_config().memory
         if needed <= room or SHARED * n * n > room:
             require_memory(
-                needed, f"{owner}: the {n} × {D} features of {kernel!r}", "Fit fewer rows"
+                needed, f"{who()}: the {n} × {D} features of {kernel!r}", "Fit fewer rows"
             )
             return LowRank(_finite_features(kernel, X, sparse))
     K: Any = Gram(kernel, X, keep=False)
     if unproven(kernel) and n <= JUDGED and 3 * K.nbytes < get_config().memory:
         matrix = np.array(K.to_dense(), dtype=float)
-        check_definite(kernel, matrix, owner)
+        check_definite(kernel, matrix)
         K = Dense(matrix, symmetric=True)
-    return SharedGram(K, owner)
+    return SharedGram(K)
 
 
 def _finite_features(kernel: Kernel, X: Any, sparse: bool) -> Any:
@@ -119,18 +117,17 @@ def fit_smooth(
     tol: float,
     max_iter: int | None,
     max_time: float | None,
-    owner: str,
     rows: Operator | None = None,
     start: Any = None,
 ) -> ERMFit:
     """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² for a smooth loss."""
-    rows = smooth_rows(kernel, X, owner) if rows is None else rows
+    rows = smooth_rows(kernel, X) if rows is None else rows
     centre = centre_of(y, loss, weights, offset)
     loss, unit = in_units(loss, y - centre)
     problem = SmoothERM(rows, (y - centre) / unit, loss, alpha, weights, offset)
     solver = IRLS(tol, NEWTON_STEPS if max_iter is None else max_iter, max_time)
     begin = None if start is None else (start / unit, 0.0)
-    return erm_fit_of(solver.solve(problem, begin, owner), centre, unit)
+    return erm_fit_of(solver.solve(problem, begin, who()), centre, unit)
 
 
 def in_units(loss: Loss, y: np.ndarray) -> tuple[Loss, float]:
@@ -181,15 +178,14 @@ def fit_softmax(
     tol: float,
     max_iter: int | None,
     max_time: float | None,
-    owner: str,
     rows: Operator | None = None,
     start: Any = None,
 ) -> ERMFit:
     """Minimise Σ wᵢ (log Σ_c exp z_c(xᵢ) − z_yᵢ(xᵢ)) + (alpha/2) Σ_c ‖f_c‖², z = f + b."""
-    rows = smooth_rows(kernel, X, owner) if rows is None else rows
+    rows = smooth_rows(kernel, X) if rows is None else rows
     problem = SoftmaxERM(rows, y, classes, alpha, weights, offset)
     solver = NewtonCG(tol, NEWTON_STEPS if max_iter is None else max_iter, max_time)
-    return erm_fit_of(solver.solve(problem, None if start is None else (start, 0.0), owner))
+    return erm_fit_of(solver.solve(problem, None if start is None else (start, 0.0), who()))
 
 
 # ---- The Gram matrix of Newton's method where systems are solved by conjugate gradients ----
@@ -213,8 +209,6 @@ class IterativeGram(SharedGram):
         With words resolved.
     X : canonical collection of n points
         In float64; worked on where they are.
-    owner : str
-        Whose matrix it is; messages begin with it.
     random_state : int, RandomState or None, default=None
         Source of the pivots; None stands for 0, as the answer does not depend on it.
     storage : str, optional
@@ -222,17 +216,12 @@ class IterativeGram(SharedGram):
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        X: Any,
-        owner: str,
-        random_state: Any = None,
-        storage: str | None = None,
+        self, kernel: Kernel, X: Any, random_state: Any = None, storage: str | None = None
     ):
         self.K = RidgeGram(kernel, X, storage)
         n = self.n = self.K.shape[0]
         self.shape, self.symmetric, self.psd = (n, n), True, True
-        self.owner, self.jitter = owner, 0.0
+        self.jitter = 0.0
         self._diagonal = np.asarray(self.K.diagonal(), dtype=float)
         check_diagonal(kernel, self._diagonal)
         seed = 0 if random_state is None else random_state

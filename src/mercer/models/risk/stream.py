@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 
 from mercer.domains import concatenate
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import (
     Plan,
     Sample,
@@ -33,6 +33,7 @@ PASSES = 1000
 DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is
 
 
+@speaks(".partial_fit")
 def with_features(model: Any) -> bool:
     """Refuse a kernel that plainly has no finite features; the method checks what is left open."""
     try:
@@ -48,14 +49,15 @@ def with_features(model: Any) -> bool:
     except Exception:  # no kernel, or a function of the user's that wants other points
         return True
     if not finite:
-        raise no_features(kernel, f"{type(model).__name__}.partial_fit")
+        raise no_features(kernel)
     return True
 
 
 def fit_sgd(data: Sample, alpha: float, offset: bool, limits: dict, seed: Any) -> ERMFit:
     """Solve by variance-reduced stochastic gradients over the kernel's features of stored rows."""
-    owner = limits["owner"]
-    Phi = features_of(data.kernel, data.X, f"{owner}: solver='sgd'")
+    owner = who()
+    with speaking_for(f"{owner}: solver='sgd'"):
+        Phi = features_of(data.kernel, data.X)
     classes = len(data.classes)  # type: ignore[arg-type]
     y = 2.0 * data.y - 1.0 if classes == 2 else data.y
     problem = FeatureERM(Phi, y, Logistic(), alpha, data.weights, offset, classes)
@@ -78,8 +80,8 @@ class LabelStream:
     new rows, and none is needed once it is full.
     """
 
-    def __init__(self, kernel: Kernel, features: int, classes: int, offset: bool, owner: str):
-        self.kernel, self.owner = kernel, owner
+    def __init__(self, kernel: Kernel, features: int, classes: int, offset: bool):
+        self.kernel = kernel
         self.sgd = AveragedSGD(features, classes, offset)
         self.points: Any = None
         self.basis: np.ndarray | None = None
@@ -94,7 +96,7 @@ class LabelStream:
             sgd.b[:], sgd.average_b[:] = packed[2 * D], packed[2 * D + 1]
             sgd.totals[:] = packed[2 * D + 2 :, 0]
             return
-        Phi = features_of(self.kernel, model.X_fit_, f"{self.owner}.partial_fit")
+        Phi = features_of(self.kernel, model.X_fit_)
         w = model.sample_weight_
         w = np.ones(Phi.shape[0]) if w is None else w
         squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
@@ -108,13 +110,13 @@ class LabelStream:
     ) -> None:
         """See new rows, and keep those that the span of the earlier ones lacks."""
         targets = 2.0 * codes - 1.0 if self.sgd.classes == 2 else codes
-        self.sgd.update(Phi, targets, weights, alpha, f"{self.owner}.partial_fit")
+        self.sgd.update(Phi, targets, weights, alpha)
         domain = self.kernel.domain
         if is_plain_linear(self.kernel):
             self.points = self.sgd.average.T.copy()
             return
         if self.points is not None and self.basis is None:
-            rows = _dense(features_of(self.kernel, self.points, self.owner))
+            rows = _dense(features_of(self.kernel, self.points))
             kept, self.basis = _independent(np.zeros((rows.shape[1], 0)), rows)
             self.points = domain.take(self.points, kept)
         elif self.basis is None:
@@ -135,47 +137,47 @@ class LabelStream:
             converged=False,
             n_iter=max(1, self.sgd.seen),
             message=(
-                f"{self.owner}: fitted to a stream by partial_fit, which has no optimum "
+                f"{who()}: fitted to a stream by partial_fit, which has no optimum "
                 "to compare with; fit() on stored rows gives a certificate."
             ),
             extra={"method": "stream", "seen": self.sgd.seen},
         )
 
 
-def stream_coefficients(kernel: Kernel, points: Any, coef: np.ndarray, owner: str) -> np.ndarray:
+def stream_coefficients(kernel: Kernel, points: Any, coef: np.ndarray) -> np.ndarray:
     """Return coefficients of the kept points whose function is that of the averaged weights."""
     V = np.atleast_2d(coef).T
     outputs = V.shape[1]
     if is_plain_linear(kernel):
         return np.ones(1) if outputs == 1 else np.eye(outputs)
-    a = np.linalg.lstsq(_dense(features_of(kernel, points, owner)).T, V, rcond=None)[0]
+    a = np.linalg.lstsq(_dense(features_of(kernel, points)).T, V, rcond=None)[0]
     return a[:, 0] if outputs == 1 else a
 
 
-def stream_weights(class_weight: Any, y: np.ndarray, sample_weight: Any, owner: str) -> np.ndarray:
+def stream_weights(class_weight: Any, y: np.ndarray, sample_weight: Any) -> np.ndarray:
     """Return the weights of new rows of a stream, of which not all classes are known to be seen."""
-    weights = check_weights(sample_weight, len(y), owner)
+    weights = check_weights(sample_weight, len(y))
     weights = np.ones(len(y)) if weights is None else weights
     if class_weight is None:
         return weights
     if isinstance(class_weight, str):
         raise InvalidInput(
-            f"{owner}: class_weight={class_weight!r} needs all rows at once; give a dict "
+            f"{who()}: class_weight={class_weight!r} needs all rows at once; give a dict "
             "from class to weight, or sample_weight."
         )
-    return weights * class_weights(class_weight, y, weights, owner)
+    return weights * class_weights(class_weight, y, weights)
 
 
-def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
+def features_of(kernel: Kernel, X: Any) -> Any:
     """Return the explicit features of points, or refuse a kernel that has no finite ones."""
     D = kernel._n_features(X)
     if D is None:
-        refuse_foreign_letters(kernel, X, owner)
-        raise no_features(kernel, owner)
+        refuse_foreign_letters(kernel, X)
+        raise no_features(kernel)
     n = kernel.domain.size(X)
     if not sp.issparse(X):
         require_memory(
-            2 * n * D * 8, f"{owner}: the {n} × {D} features of {kernel!r}", "Give fewer rows"
+            2 * n * D * 8, f"{who()}: the {n} × {D} features of {kernel!r}", "Give fewer rows"
         )
     with np.errstate(over="ignore", invalid="ignore"):  # the solvers refuse what is not finite
         return kernel._features(X)
@@ -219,11 +221,9 @@ def _independent(Q: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
 def plan_gradients(study: Study) -> Plan:
     """Return the plan of solver="sgd": the features of all rows, and passes over them."""
     if study.facts.stream:
-        raise InvalidInput(
-            f"{study.owner}: solver='sgd' needs all rows in memory; use solver='falkon'."
-        )
+        raise InvalidInput(f"{who()}: solver='sgd' needs all rows in memory; use solver='falkon'.")
     if study.facts.features is None:
-        raise no_features(study.kernel, study.owner)
+        raise no_features(study.kernel)
     plan = study.plan("sgd", sgd_cost(study.facts, study.sketch))
     return replace(
         plan, why="You chose solver='sgd'; how many passes it takes depends on the data."

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.checks import check_grid
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import Sample, class_signs
 from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
@@ -53,6 +53,7 @@ class SparseData:
         return max(p.largest_alpha() for p in self.problems) / l1_ratio
 
 
+@speaks
 def sparse_data(model: Any, data: Sample, loss: Loss, X: Any) -> SparseData:
     """Choose the prototypes, compute the features, and state the problems.
 
@@ -74,7 +75,7 @@ def sparse_data(model: Any, data: Sample, loss: Loss, X: Any) -> SparseData:
         points = domain.take(full, data.kept)
     else:
         prototypes, indices = choose_prototypes(model, kernel, points, data.repeats)
-    features = _features(kernel, points, prototypes, type(model).__name__)
+    features = _features(kernel, points, prototypes)
     if indices is None:
         indices = np.arange(domain.size(prototypes))
     elif data.kept is not None:
@@ -98,12 +99,12 @@ def sparse_data(model: Any, data: Sample, loss: Loss, X: Any) -> SparseData:
     return SparseData(data, prototypes, indices, problems)
 
 
-def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray:
+def _features(kernel: Kernel, X: Any, prototypes: Any) -> np.ndarray:
     """Return k(μⱼ, xᵢ), one row a prototype."""
     n, m = kernel.domain.size(X), kernel.domain.size(prototypes)
     require_memory(
         int(1.2 * n * m * 8) + 64 * n * 8,
-        f"{owner}: the matrix of kernel values of {n} points with {m} prototypes",
+        f"{who()}: the matrix of kernel values of {n} points with {m} prototypes",
         "Use fewer prototypes: prototypes='random' or 'kmeans'",
     )
     if not kernel.domain.holds_points:  # known is k(xᵢ, μⱼ) alone
@@ -158,6 +159,7 @@ class L1VMPath:
         )
 
 
+@speaks(".path")
 def path_along_alpha(
     model: Any, X: Any, y: Any, alphas: Any, n_alphas: Any, eps: Any, sample_weight: Any
 ) -> L1VMPath:
@@ -165,13 +167,10 @@ def path_along_alpha(
 
     Penalties come in any order; without any there are `n_alphas`, the last `eps` times the first.
     """
-    owner = f"{type(model).__name__}.path"
     fresh = clone(model)
     sparse = fresh._prepare(X, y, sample_weight)
     grid = (
-        check_grid(alphas, "alphas", owner)
-        if alphas is not None
-        else _grid(fresh, sparse, n_alphas, eps, owner)
+        check_grid(alphas, "alphas") if alphas is not None else _grid(fresh, sparse, n_alphas, eps)
     )
     models: list[Any] = []
     found: list[tuple[np.ndarray, np.ndarray]] = []
@@ -203,17 +202,17 @@ def path_along_alpha(
     )
 
 
-def _grid(model: Any, sparse: Any, n_alphas: Any, eps: Any, owner: str) -> np.ndarray:
+def _grid(model: Any, sparse: Any, n_alphas: Any, eps: Any) -> np.ndarray:
     """Return penalties from the smallest with all weights zero down to eps times it."""
     whole = isinstance(n_alphas, int | np.integer) and not isinstance(n_alphas, bool)
     if not whole or n_alphas < 1:
-        raise InvalidInput(f"{owner}: n_alphas={n_alphas!r}; give a whole number ≥ 1.")
+        raise InvalidInput(f"{who()}: n_alphas={n_alphas!r}; give a whole number ≥ 1.")
     number = isinstance(eps, int | float | np.number) and not isinstance(eps, bool)
     if not number or not 0 < eps < 1:
-        raise InvalidInput(f"{owner}: eps={eps!r}; give a number between 0 and 1.")
+        raise InvalidInput(f"{who()}: eps={eps!r}; give a number between 0 and 1.")
     if model.l1_ratio == 0:
         raise InvalidInput(
-            f"{owner}: with l1_ratio=0 no penalty makes all weights zero, so there is none to "
+            f"{who()}: with l1_ratio=0 no penalty makes all weights zero, so there is none to "
             "begin with; give alphas."
         )
     # A little above, so that rounding leaves no weight at the first.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from mercer import state
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks
 from mercer.features import PROTOTYPES, choose_prototypes, map_to_prototypes, prototype_blocks
 from mercer.rkhs import Function
@@ -132,6 +132,7 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
         return super().set_params(**params)
 
     # -- fitting ------------------------------------------------------------------------------
+    @speaks("KernelMachine")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose the prototypes and fit the model on the kernel values with them.
 
@@ -153,7 +154,7 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n, model = kernel.domain.size(X), clone(self._model())
-            weights = check_weights(sample_weight, n, "KernelMachine")
+            weights = check_weights(sample_weight, n)
             if y is None:
                 raise InvalidInput(
                     "KernelMachine: requires y to be passed, but the target y is None."

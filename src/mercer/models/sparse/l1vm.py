@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer import state
 from mercer.checks import positive, solver_limits
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     KernelEstimator,
     accuracy,
@@ -275,17 +275,18 @@ class L1VM(KernelEstimator):
         """
         return path_along_alpha(self, X, y, alphas, n_alphas, eps, sample_weight)
 
+    @speaks
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> SparseData:
-        owner, loss = type(self).__name__, self._risk()
+        loss = self._risk()
         self._check_flags()
-        positive(self.alpha, "alpha", owner)
-        check_ratio(self.l1_ratio, owner)
-        positive(self.tol, "tol", owner)
+        positive(self.alpha, "alpha")
+        check_ratio(self.l1_ratio)
+        positive(self.tol, "tol")
         if loss.kind == "classification":
             data = prepare_labels(self, X, y, sample_weight, self.class_weight)
         elif self.class_weight is not None:
             raise InvalidInput(
-                f"{owner}: class_weight={self.class_weight!r} with {loss!r}, a loss of "
+                f"{who()}: class_weight={self.class_weight!r} with {loss!r}, a loss of "
                 "regression; give class_weight=None."
             )
         else:
@@ -295,14 +296,13 @@ class L1VM(KernelEstimator):
     def _solve(self, sparse: SparseData, starts: Any = None) -> list[Solution]:
         """Solve every problem for the penalty of this machine, from given weights if any."""
         limits = solver_limits(self)
-        owner = limits.pop("owner")
         solver = CoordinateDescent(**limits)
         l1, l2 = self.alpha * self.l1_ratio, self.alpha * (1 - self.l1_ratio)
         solutions = []
         for i, problem in enumerate(sparse.problems):
             start = None if starts is None else starts[i]
             solution = solver.solve(problem.with_penalty(l1, l2), start)
-            text = solution.message.replace("CoordinateDescent", owner)
+            text = solution.message.replace("CoordinateDescent", who())
             solutions.append(replace(solution, message=text))
         return solutions
 

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import is_missing, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import accuracy, check_weights
 from mercer.models.margin import SVC
 from mercer.models.ridge import KernelRidgeClassifier
@@ -129,11 +129,12 @@ class TableClassifier(ClassifierMixin, TableModel):
         self._keep(inside.encoder, inside.model)
         return self
 
+    @speaks("TableClassifier")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
-        weights = check_weights(sample_weight, Z.shape[0], "TableClassifier")
+        weights = check_weights(sample_weight, Z.shape[0])
         model: Any
         if self.model == "ridge":
             model = KernelRidgeClassifier(

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_f
 
 from mercer import state
 from mercer.domains import Table, Tables, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import check_same_points, check_weights, r_squared, set_params
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
@@ -104,20 +104,21 @@ class TableModel(BaseEstimator):
             )
         return encoder, Z, kernel
 
+    @speaks
     def _columns(self, X: Any, sample_weight: Any) -> tuple[TableColumns, Any, Kernel]:
         """Return the columns that a kernel on columns looks at, the table of them, the kernel."""
-        kernel, owner = self.kernel, type(self).__name__
+        kernel = self.kernel
         if isinstance(kernel, str):
-            Z = read_rows(X, None, owner)
-            weights = check_weights(sample_weight, Z.shape[0], owner)
+            Z = read_rows(X, None)
+            weights = check_weights(sample_weight, Z.shape[0])
             # a row of weight 0 is a row left out
             seen = Z if weights is None else Tables().take(Z, weights > 0)
             asked = () if self.categorical is None else self.categorical
             kernel = auto_kernel(seen, categorical=asked)
         else:
-            Z = read_rows(X, kernel.domain.columns, owner)
-        columns = TableColumns.of(Z, kernel.domain.columns, owner, kernel)
-        return columns, columns.transform(Z, owner), kernel
+            Z = read_rows(X, kernel.domain.columns)
+        columns = TableColumns.of(Z, kernel.domain.columns, kernel)
+        return columns, columns.transform(Z), kernel
 
     def _keep(self, encoder: TableEncoder | TableColumns, model: Any) -> None:
         self.encoder_ = encoder
@@ -125,6 +126,7 @@ class TableModel(BaseEstimator):
         self.notes_: dict[str, Any] = {}
         self.n_features_in_ = encoder.n_features_in_
 
+    @speaks
     def encode(self, X: Any) -> Any:
         """Return the rows of a table as the kernel sees them.
 
@@ -142,7 +144,7 @@ class TableModel(BaseEstimator):
         check_is_fitted(self)
         encoder: Any = self.encoder_
         if isinstance(encoder, TableColumns):
-            return encoder.transform(X, type(self).__name__)
+            return encoder.transform(X)
         try:
             return encoder.transform(X)
         except InvalidInput as error:
@@ -150,12 +152,13 @@ class TableModel(BaseEstimator):
                 str(error).replace(TableEncoder.__name__, type(self).__name__)
             ) from error
 
+    @speaks
     def _encoded_again(self, X: Any, verb: str) -> Any:
         """Return the training table given a second time, encoded; refuse another."""
         if X is None:
             return None
-        Z, owner = self.encode(X), type(self).__name__
-        check_same_points(self.kernel_.domain, Z, self.model_.X_fit_, owner, verb)
+        Z = self.encode(X)
+        check_same_points(self.kernel_.domain, Z, self.model_.X_fit_, verb)
         return Z
 
     @property
@@ -274,11 +277,12 @@ class TableRegressor(RegressorMixin, TableModel):
         self.y_mean_, self.y_scale_ = inside.mean, inside.scale
         return self
 
+    @speaks("TableRegressor")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         y = _target_numbers(y)
-        weights = check_weights(sample_weight, len(y), "TableRegressor")
+        weights = check_weights(sample_weight, len(y))
         unit = float(np.abs(y).max()) or 1.0  # squares of 1e200 would overflow
         mean = unit * float(np.average(y / unit, weights=weights))
         deviation = (y - mean) / unit

@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.domains import concatenate
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import beyond_features
 from mercer.losses import Logistic
 from mercer.memory import row_blocks
@@ -223,9 +223,10 @@ def integrated_variance(model: Any, candidates: Any, reference: Any) -> np.ndarr
 class _Process:
     """Joint covariances of a process of this package, at points of any kind."""
 
+    @speaks("active")
     def __init__(self, model: Any):
         self.model, self.kernel = model, model.kernel_
-        require_diagonal(self.kernel, "active")
+        require_diagonal(self.kernel)
 
     def points(self, X: Any) -> Any:
         return self.model._check_X(X, self.kernel, reset=False)
@@ -233,9 +234,10 @@ class _Process:
     def size(self, X: Any) -> int:
         return int(self.kernel.domain.size(X))
 
+    @speaks("active")
     def noise(self) -> np.ndarray:
         """Return the variance of the noise of a label, of each output."""
-        return self.model._noise_at(True, 1, "active")[0]
+        return self.model._noise_at(True, 1)[0]
 
     def covariance(self, A: Any, B: Any, rows: np.ndarray) -> np.ndarray:
         """Return the covariance of the function at A and some of B, in the units of y²."""

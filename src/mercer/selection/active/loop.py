@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import check_targets
 from mercer.kernels import as_kernel
 from mercer.models import KernelEstimator
@@ -52,6 +52,7 @@ class LearnResult:
         return f"LearnResult({first} -> {last} labels{told})"
 
 
+@speaks("active.learn")
 def learn(
     model: Any,
     X_pool: Any,
@@ -114,8 +115,8 @@ def learn(
         raise InvalidInput(f"active.learn: got {has} without {lacks}; give both, or neither.")
     X_pool = to_host(X_pool)
     model, m = _on_pool(model, X_pool)
-    n_initial = check_index(n_initial, "n_initial", "active.learn", 1, m)
-    check_index(n_queries, "n_queries", "active.learn", 0, m - n_initial)
+    n_initial = check_index(n_initial, "n_initial", 1, m)
+    check_index(n_queries, "n_queries", 0, m - n_initial)
     rng = check_random_state(random_state)
     ask = _oracle(X_pool, y_pool, m)
     if X_test is None and not callable(y_pool):
@@ -199,11 +200,12 @@ def _first(
     return order, labels
 
 
+@speaks("active.learn")
 def _error(model: Any, X: Any, y: Any) -> float:
     values = np.asarray(model.predict(X))
     if is_classifier(model):
         return float((values != np.asarray(y).reshape(-1)).mean())
-    return float(((check_targets(y, len(values), "active.learn") - values) ** 2).mean())
+    return float(((check_targets(y, len(values)) - values) ** 2).mean())
 
 
 # ---- Active learning: which point to ask the label of next, and a loop that does ----

@@ -14,7 +14,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput, MercerError
+from mercer.errors import InvalidInput, MercerError, speaks, users_level, who
 from mercer.estimator import KernelEstimator, refuse_unread
 from mercer.selection.grid.paths import grouped, of_kernel, plain_fit
 from mercer.selection.grid.scorer import FoldScorer
@@ -88,6 +88,7 @@ class SearchResult:
     __str__ = __repr__
 
 
+@speaks("search")
 def search(
     model: Any,
     grid: Any,
@@ -162,14 +163,14 @@ def search(
     >>> result.predict(X[:1])
     array([0])
     """
-    refuse_unread(X, "search", fits=False)
+    refuse_unread(X, fits=False)
     if not isinstance(refit, bool | np.bool_):
         raise InvalidInput(f"search: refit={refit!r}; give True or False.")
     number = isinstance(max_time, int | float | np.number) and not isinstance(max_time, bool)
     if max_time is not None and not (number and max_time >= 0):
         raise InvalidInput(f"search: max_time={max_time!r}; give seconds, or None for no limit.")
     clock = Clock(max_time)
-    points = points_of(grid, model, "search")
+    points = points_of(grid, model)
     scorer = FoldScorer(model, X, y, sample_weight, cv, scoring, groups=groups)
     scorer.clock = clock
     scores = _scores(model, points, scorer)
@@ -225,9 +226,9 @@ def _report(scorer: FoldScorer, scores: np.ndarray) -> str:
             f"search: {failed} of {scores.size} fits failed, and their scores are NaN. First, with "
             f"{params} in fold {fold}: {first}",
             FitFailedWarning,
-            stacklevel=3,
+            stacklevel=users_level(),
         )
-    scorer.tally.warn("search", "in the folds", "the scores are approximate")
+    scorer.tally.warn("in the folds", "the scores are approximate")
     return "; ".join(said)
 
 
@@ -241,22 +242,22 @@ def _not_a_number(y: Any) -> str:
 # ---- The points of a parameter grid, by kernel, and the table of their scores ----
 
 
-def points_of(grid: Any, model: Any, owner: str) -> list[dict[str, Any]]:
+def points_of(grid: Any, model: Any) -> list[dict[str, Any]]:
     """Return the points of a grid in scikit-learn's order."""
     try:
         points = list(ParameterGrid(grid))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: grid: {error}") from error
+        raise InvalidInput(f"{who()}: grid: {error}") from error
     if not points:
         raise InvalidInput(
-            f"{owner}: the grid is empty; give lists of values, such as {{'alpha': [0.1, 1.0]}}."
+            f"{who()}: the grid is empty; give lists of values, such as {{'alpha': [0.1, 1.0]}}."
         )
     for names in {tuple(point): point for point in points}.values():
         copies = {name: clone(value, safe=False) for name, value in names.items()}
         try:
             clone(model).set_params(**copies)
         except (AttributeError, TypeError, ValueError) as error:
-            raise InvalidInput(f"{owner}: grid: {error}") from error
+            raise InvalidInput(f"{who()}: grid: {error}") from error
     return points
 
 

@@ -457,7 +457,7 @@ def _definite(kernel: Kernel, K: np.ndarray) -> bool:
     if not unproven(kernel):
         return True
     try:
-        factor(K, max(INDEFINITE * float(np.trace(K)), 1e-300), owner=repr(kernel))
+        factor(K, max(INDEFINITE * float(np.trace(K)), 1e-300), owner=kernel)
     except NotPositiveDefinite:
         return False
     return True

@@ -433,7 +433,7 @@ def primal_values(problem: LeastSquares, features: Any, alphas: np.ndarray) -> l
     level = problem.w @ problem.T / problem.w.sum() if problem.offset else 0.0
     out = []
     for alpha in alphas:
-        v = factor(G, float(alpha), owner=repr(problem.kernel)).solve(right)
+        v = factor(G, float(alpha), owner=problem.kernel).solve(right)
         b = level - mu @ v if problem.offset else 0.0
         out.append(problem.unit * (np.asarray(features @ v) + b))
     return out

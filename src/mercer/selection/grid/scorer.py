@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from mercer.checks import Clock
 from mercer.domains import Table, Vectors, is_torch
-from mercer.errors import InvalidInput, MercerError
+from mercer.errors import InvalidInput, MercerError, speaking_for, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     accuracy,
@@ -60,22 +60,20 @@ class FoldJudge:
         The kind of model.
     scoring : str, callable or None
         As for ``GridSearchCV``; None is the model's own ``score``.
-    owner : str
-        Who asks; messages begin with it.
     weighted : bool
         Whether there are sample weights for the scorer, if it takes any.
     """
 
-    def __init__(self, model: Any, scoring: Any, owner: str, weighted: bool = False):
+    def __init__(self, model: Any, scoring: Any, weighted: bool = False):
         if isinstance(scoring, list | tuple | set | dict):
             raise InvalidInput(
-                f"{owner}: scoring={scoring!r} names several scores; give one, or use "
+                f"{who()}: scoring={scoring!r} names several scores; give one, or use "
                 "sklearn.model_selection.GridSearchCV."
             )
         try:
             self.scorer: Callable = check_scoring(model, scoring=scoring)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{owner}: scoring: {error}") from error
+            raise InvalidInput(f"{who()}: scoring: {error}") from error
         own = getattr(type(model), "score", None)
         self._metric = None
         if scoring is None:
@@ -90,10 +88,10 @@ class FoldJudge:
         self.weighted = weighted and "sample_weight" in signature(takes).parameters
         if weighted and not self.weighted:
             warnings.warn(
-                f"{owner}: scoring={scoring!r} takes no sample_weight, so the weights count in the "
+                f"{who()}: scoring={scoring!r} takes no sample_weight, so the weights count in the "
                 "fits and not in the scores.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=users_level(),
             )
 
     def score(self, model: Any, X: Any, y: Any, weights: Any) -> float:
@@ -191,8 +189,6 @@ class FoldScorer:
         As for ``GridSearchCV``; None is the model's own ``score``.
     groups : array of shape (n,), optional
         Groups for the splitter.
-    owner : str, default="search"
-        Who asks; messages begin with it.
 
     Attributes
     ----------
@@ -209,6 +205,7 @@ class FoldScorer:
         Counts problems along paths that did not converge.
     """
 
+    @speaks("search", unless_spoken=True)
     def __init__(
         self,
         model: Any,
@@ -219,19 +216,18 @@ class FoldScorer:
         scoring: Any = None,
         *,
         groups: Any = None,
-        owner: str = "search",
     ):
-        self.model, self.owner = model, owner
+        self.model = model
         self.X, self.y = _plain(X), _plain(y)
-        self.n = _rows(self.X, "X", owner)
-        if self.y is not None and _rows(self.y, "y", owner) != self.n:
+        self.n = _rows(self.X, "X")
+        if self.y is not None and _rows(self.y, "y") != self.n:
             raise InvalidInput(
-                f"{owner}: X has {self.n} rows and y has {_rows(self.y, 'y', owner)}; inconsistent "
+                f"{who()}: X has {self.n} rows and y has {_rows(self.y, 'y')}; inconsistent "
                 "numbers of samples."
             )
-        self.weights = check_weights(sample_weight, self.n, owner)
-        self.judge = FoldJudge(model, scoring, owner, self.weights is not None)
-        self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model), owner)
+        self.weights = check_weights(sample_weight, self.n)
+        self.judge = FoldJudge(model, scoring, self.weights is not None)
+        self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model))
         self.apart = all(_is_apart(train, test, self.n) for train, test in self.folds)
         self.failures: list[tuple[dict, int, Exception]] = []
         self.clock = Clock()
@@ -372,7 +368,8 @@ class FoldScorer:
         if self._rows is None or self._rows[0] != kernel:
             self._rows = None
             X = self.points(model, kernel)
-            self._rows = kernel, gram_rows(kernel, X, type(model).__name__, often=True)
+            with speaking_for(type(model).__name__):
+                self._rows = kernel, gram_rows(kernel, X, often=True)
         return self._rows[1]
 
     def sliced(
@@ -398,34 +395,34 @@ def _plain(X: Any) -> Any:
     return Table(X) if isinstance(X, dict) and not hasattr(X, "tocsr") else X
 
 
-def _rows(X: Any, name: str, owner: str) -> int:
+def _rows(X: Any, name: str) -> int:
     try:
         n = int(_num_samples(X))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: {name}: {error}") from error
+        raise InvalidInput(f"{who()}: {name}: {error}") from error
     if n < 2:
-        raise InvalidInput(f"{owner}: {name} has {n} rows; folds need 2 or more.")
+        raise InvalidInput(f"{who()}: {name} has {n} rows; folds need 2 or more.")
     return n
 
 
 def _folds(
-    cv: Any, X: Any, y: Any, groups: Any, n: int, classifier: bool, owner: str
+    cv: Any, X: Any, y: Any, groups: Any, n: int, classifier: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of scikit-learn, as arrays of positions."""
     if isinstance(cv, bool | str):
         raise InvalidInput(
-            f"{owner}: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
+            f"{who()}: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
             "training and test positions."
         )
     try:
         pairs = list(check_cv(cv, y, classifier=classifier).split(X, y, groups))
         folds = [tuple(_positions(part, n) for part in pair) for pair in pairs]
     except (IndexError, TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: cv: {error}") from error
+        raise InvalidInput(f"{who()}: cv: {error}") from error
     if not folds or any(len(pair) != 2 for pair in folds):
-        raise InvalidInput(f"{owner}: cv gives no folds of training and test positions.")
+        raise InvalidInput(f"{who()}: cv gives no folds of training and test positions.")
     if any(not len(part) for pair in folds for part in pair):
-        raise InvalidInput(f"{owner}: cv has a fold without training rows, or without test rows.")
+        raise InvalidInput(f"{who()}: cv has a fold without training rows, or without test rows.")
     return folds  # type: ignore[return-value]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.checks import Clock, at_theta
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, speaks
 from mercer.models.margin import ALIKE
 from mercer.selection.tuning.errors import (
     HeldOut,
@@ -324,6 +324,7 @@ def compass_result(
     return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
 
 
+@speaks
 def tune_by_compass(
     model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions
 ) -> TuneResult:
@@ -347,7 +348,7 @@ def tune_by_compass(
     search = CompassSearch(errors, data.kernel, plan, options.max_iter, clock.rest(), data)
     errors.clock = search.clock
     ended = search.run()
-    errors.warn(type(model).__name__)
+    errors.warn()
     warn_of_failures(search.lost())
     return compass_result(model, search, data, ended, errors.criterion)
 

@@ -21,7 +21,15 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
+from mercer.errors import (
+    InvalidInput,
+    MemoryBudgetExceeded,
+    MercerError,
+    NotConverged,
+    speaks,
+    users_level,
+    who,
+)
 from mercer.estimator import check_labels, check_weights, class_signs
 from mercer.losses import Logistic, Pinball
 from mercer.models import GaussianProcessRegressor
@@ -75,21 +83,22 @@ class TuneData:
         return self.kernel.domain.size(self.X)
 
 
+@speaks
 def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: Any) -> TuneData:
     """Check the data of a model as its fit does, and choose the rows to tune on."""
-    twin, owner = clone(model), type(model).__name__
+    twin = clone(model)
     kernel = twin._kernel()
     X = twin._check_X(X, kernel, reset=True)
     n = kernel.domain.size(X)
     if is_classifier(model):
-        y = check_labels(y, n, owner)
+        y = check_labels(y, n)
     if y is None:
-        raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
+        raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
     if _num_samples(y) != n:
         raise InvalidInput(
-            f"{owner}: X has {n} rows and y has {_num_samples(y)}; inconsistent numbers of samples."
+            f"{who()}: X has {n} rows and y has {_num_samples(y)}; inconsistent numbers of samples."
         )
-    weights = check_weights(sample_weight, n, owner)
+    weights = check_weights(sample_weight, n)
     kernel = kernel.fit_params(X, weights)
     rows = np.arange(n) if weights is None else np.flatnonzero(weights)
     given, classifier = len(rows), is_classifier(model)
@@ -186,24 +195,24 @@ class CountedErrors:
             if w.category is not NotConverged and not doubted:
                 warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
 
-    def warn(self, owner: str) -> None:
+    def warn(self) -> None:
         """Say how many fits did not converge, or were left out badly, if any."""
         if self.unreliable:
             warnings.warn(
-                f"{owner}: for {self.unreliable} settings in tune {FAILS}, and their leave-one-out "
+                f"{who()}: for {self.unreliable} settings in tune {FAILS}, and their leave-one-out "
                 "errors are unreliable; use criterion='cv'.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=users_level(),
             )
         if self.unfinished:
             reasons = [re.sub(r"[-+.\d]+(e[-+]\d+)?", "…", said) for said in self.unfinished]
             commonest = Counter(reasons).most_common(1)[0][0]
             warnings.warn(
-                f"{owner}: {len(reasons)} warnings of fits in tune that did not converge; its "
+                f"{who()}: {len(reasons)} warnings of fits in tune that did not converge; its "
                 "errors are approximate. What most of them say, of one: "
                 f"{self.unfinished[reasons.index(commonest)]}",
                 NotConverged,
-                stacklevel=3,
+                stacklevel=users_level(),
             )
 
 
@@ -223,15 +232,14 @@ class HeldOut(CountedErrors):
         pinball loss.
     """
 
+    @speaks("tune")
     def __init__(self, model: Any, data: TuneData, folds: list, scoring: Any):
         super().__init__()
         self.top, self.criterion, chosen = _judge(model, data.classifier, scoring)
         model = clone(model)
         if scoring is None and "probability" in model.get_params():
             model.set_params(probability=False)
-        self.scorer = FoldScorer(
-            model, data.X, data.y, data.weights, cv=folds, scoring=chosen, owner="tune"
-        )
+        self.scorer = FoldScorer(model, data.X, data.y, data.weights, cv=folds, scoring=chosen)
 
     def __call__(self, kernel: Any, settings: list[dict[str, Any]]) -> np.ndarray:
         """Return the mean error of a kernel with each of some settings."""
@@ -431,7 +439,7 @@ def warn_of_failures(failures: list[tuple[dict[str, Any], Exception]]) -> None:
         f"tune: {what} in over could not be fitted and cannot be the best. First, with {named}: "
         f"{type(error).__name__}: {error}",
         FitFailedWarning,
-        stacklevel=4,
+        stacklevel=users_level(),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer.checks import Clock, check_bounds
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks
 from mercer.estimator import Sample
 from mercer.models.margin import FOLDS, FoldWalk, Machine, Tally, gram_rows, with_time_left
 from mercer.selection.grid import MarginWalk
@@ -210,7 +210,8 @@ class FoldSearch(Compass):
 
     def _walk(self, kernel: Any) -> Any:
         data = replace(self.sample, kernel=kernel)
-        rows = gram_rows(kernel, data.X, type(self.model).__name__, often=True)
+        with speaking_for(type(self.model).__name__):
+            rows = gram_rows(kernel, data.X, often=True)
         if self.classifier:
             return FoldWalk(data, rows, self.model._tasks(data), self.folds)
         return RegressionWalk(data, rows, self.folds)
@@ -236,6 +237,7 @@ def _some_rows(data: Sample, most: int, rng: Any) -> Sample:
     )
 
 
+@speaks
 def tune_margin(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
     """Tune `SVC` or `SVR` by paths along C on the usual folds; the model is not fitted yet."""
     if options.scoring is not None or not options.usual_folds:
@@ -248,6 +250,6 @@ def tune_margin(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOpt
         options = replace(options, fixed=plan.fixed, bounds=plan.bounds)
     search = FoldSearch(model, X, y, sample_weight, options)
     ended = search.run()
-    search.tally.warn(type(model).__name__, "in the folds of tune", "its errors are approximate")
+    search.tally.warn("in the folds of tune", "its errors are approximate")
     criterion = WRONG if search.classifier else "held-out mean squared error"
     return compass_result(model, search, search.rows, ended, criterion)

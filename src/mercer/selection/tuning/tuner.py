@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, speaks
 from mercer.estimator import TakesKernel, asks_centers, refuse_unread
 from mercer.models import (
     SVC,
@@ -47,6 +47,7 @@ def _tune_one(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptio
     return search(model, X, y, sample_weight, options)
 
 
+@speaks("tune")
 def tune(
     model: Any,
     X: Any,
@@ -161,7 +162,7 @@ def tune(
     >>> sorted(likely.params), likely.criterion
     (['alpha', 'kernel__length_scale'], 'minus log evidence')
     """
-    refuse_unread(X, "tune", fits=False)
+    refuse_unread(X, fits=False)
     how = (criterion, cv, scoring, max_iter, max_points, max_time, fixed, bounds, random_state)
     options = TuneOptions(read_over(over), *how)
     if isinstance(model, TableRegressor | TableClassifier):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.operators import Operator
 from mercer.solvers.base import checked_matrix
 
@@ -79,37 +79,41 @@ class BoxQP:
         owner : str
             Who asks; the messages begin with it.
         """
-        K, n = checked_matrix(self.K, owner)
-        index = np.arange(n) if self.index is None else _whole(self.index, "index", n, owner)
-        m = len(index)
-        p, lower, upper = (
-            _vector(value, name, m, owner)
-            for name, value in (("p", self.p), ("lower", self.lower), ("upper", self.upper))
-        )
-        if (lower > upper).any():
-            i = int(np.argmax(lower > upper))
-            raise InvalidInput(
-                f"{owner}: lower[{i}] = {lower[i]:g} > upper[{i}] = {upper[i]:g}; the box is empty."
+        with speaking_for(owner):
+            K, n = checked_matrix(self.K)
+            index = np.arange(n) if self.index is None else _whole(self.index, "index", n)
+            m = len(index)
+            p, lower, upper = (
+                _vector(value, name, m)
+                for name, value in (("p", self.p), ("lower", self.lower), ("upper", self.upper))
             )
-        if len(self.totals) > 2:
-            raise InvalidInput(f"{owner}: {len(self.totals)} totals; at most two sums are held.")
-        groups = np.zeros(m, dtype=np.int64)
-        if self.groups is not None:
-            groups = _whole(self.groups, "groups", max(1, len(self.totals)), owner)
-            _vector(groups, "groups", m, owner)
-        signs = None if self.signs is None else _vector(self.signs, "signs", m, owner)
-        if signs is not None and not (np.abs(signs) == 1).all():
-            raise InvalidInput(f"{owner}: signs are +1 or −1.")
-        totals = tuple(float(t) for t in self.totals)
-        for g, total in enumerate(totals):
-            low, high = lower[groups == g].sum(), upper[groups == g].sum()
-            slack = 1e-12 * max(abs(low), abs(high))
-            if not low - slack <= total <= high + slack:
+            if (lower > upper).any():
+                i = int(np.argmax(lower > upper))
                 raise InvalidInput(
-                    f"{owner}: the sum {total:g} of group {g} cannot be reached: inside the box it "
-                    f"lies between {low:g} and {high:g}."
+                    f"{who()}: lower[{i}] = {lower[i]:g} > upper[{i}] = {upper[i]:g}; the box is "
+                    "empty."
                 )
-        return CheckedBox(K, n, p, lower, upper, totals, groups, index, signs)
+            if len(self.totals) > 2:
+                raise InvalidInput(
+                    f"{who()}: {len(self.totals)} totals; at most two sums are held."
+                )
+            groups = np.zeros(m, dtype=np.int64)
+            if self.groups is not None:
+                groups = _whole(self.groups, "groups", max(1, len(self.totals)))
+                _vector(groups, "groups", m)
+            signs = None if self.signs is None else _vector(self.signs, "signs", m)
+            if signs is not None and not (np.abs(signs) == 1).all():
+                raise InvalidInput(f"{who()}: signs are +1 or −1.")
+            totals = tuple(float(t) for t in self.totals)
+            for g, total in enumerate(totals):
+                low, high = lower[groups == g].sum(), upper[groups == g].sum()
+                slack = 1e-12 * max(abs(low), abs(high))
+                if not low - slack <= total <= high + slack:
+                    raise InvalidInput(
+                        f"{who()}: the sum {total:g} of group {g} cannot be reached: inside the "
+                        f"box it lies between {low:g} and {high:g}."
+                    )
+            return CheckedBox(K, n, p, lower, upper, totals, groups, index, signs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +135,7 @@ class CheckedBox:
         """Whether the variables are not simply the rows of K, in order."""
         return len(self.p) != self.n or not np.array_equal(self.index, np.arange(self.n))
 
+    @speaks("SMO")
     def feasible(self, start: Any = None) -> np.ndarray:
         """Return a point of the box with the right sums, near the start (0 by default).
 
@@ -140,7 +145,7 @@ class CheckedBox:
             zero = np.zeros(len(self.p))
             if (self.lower <= 0).all() and (self.upper >= 0).all():
                 return zero
-        start = 0.0 if start is None else _vector(start, "start", len(self.p), "SMO")
+        start = 0.0 if start is None else _vector(start, "start", len(self.p))
         a = np.clip(start, self.lower, self.upper) + np.zeros(len(self.p))
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.groups == g)
@@ -219,7 +224,7 @@ def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:
     return ROUNDING / 1024 * float((root * (root @ np.abs(a)) + np.abs(p)).max(initial=0.0))
 
 
-def _vector(value: Any, name: str, m: int, owner: str) -> np.ndarray:
+def _vector(value: Any, name: str, m: int) -> np.ndarray:
     """Return m finite numbers, or raise `InvalidInput`."""
     try:
         v = np.asarray(value, dtype=float)
@@ -227,24 +232,24 @@ def _vector(value: Any, name: str, m: int, owner: str) -> np.ndarray:
         v = np.zeros((0, 0))
     if v.shape != (m,):
         raise InvalidInput(
-            f"{owner}: {name} has shape {np.shape(value)}; give ({m},), a number for each variable."
+            f"{who()}: {name} has shape {np.shape(value)}; give ({m},), a number for each variable."
         )
     if not np.isfinite(v).all():
         i = int(np.argmin(np.isfinite(v)))
-        raise InvalidInput(f"{owner}: {name}[{i}] = {v[i]}; give finite numbers.")
+        raise InvalidInput(f"{who()}: {name}[{i}] = {v[i]}; give finite numbers.")
     return v
 
 
-def _whole(value: Any, name: str, stop: int, owner: str) -> np.ndarray:
+def _whole(value: Any, name: str, stop: int) -> np.ndarray:
     """Return whole numbers from 0 to stop − 1, or raise `InvalidInput`."""
     v = np.asarray(value)
     whole = v.dtype.kind in "iu" or (v.dtype.kind == "f" and bool((v == np.rint(v)).all()))
     if v.ndim != 1 or not whole:
-        raise InvalidInput(f"{owner}: {name} must be a 1-D array of whole numbers.")
+        raise InvalidInput(f"{who()}: {name} must be a 1-D array of whole numbers.")
     v = v.astype(np.int64)
     if v.size and (v.min() < 0 or v.max() >= stop):
         raise InvalidInput(
-            f"{owner}: {name} holds {int(v.max() if v.max() >= stop else v.min())}; give whole "
+            f"{who()}: {name} holds {int(v.max() if v.max() >= stop else v.min())}; give whole "
             f"numbers from 0 to {stop - 1}."
         )
     return v

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains import to_host
 from mercer.engines import gram, rows_into
-from mercer.errors import MemoryBudgetExceeded
+from mercer.errors import MemoryBudgetExceeded, speaks
 from mercer.memory import human
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
@@ -66,6 +66,7 @@ class Rows:
     array([[0.6065, 1.    , 0.6065]])
     """
 
+    @speaks("SMO")
     def __init__(self, K: Operator, single: bool = True):
         self.K, self.n = K, K.shape[0]
         self.computed = 0
@@ -76,7 +77,7 @@ class Rows:
         lazy = isinstance(K, Gram) and K.kernel.domain.holds_points
         small = self.n <= WHOLE_UP_TO and 8 * self.n**2 <= SHARE * get_config().memory
         if not isinstance(K, Gram) or not lazy or small:
-            check_entries(K, "SMO")
+            check_entries(K)
             self.store = np.ascontiguousarray(K.to_dense())
             self.diagonal = np.asarray(self.store.diagonal(), dtype=float)
             self.capacity, self.exact = self.n, self.store.dtype == np.float64

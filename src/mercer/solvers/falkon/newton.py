@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.engines import Rates
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, check_number, either
 from mercer.solvers.cost import Cost, Facts
@@ -78,12 +78,12 @@ class Direction(NamedTuple):
 class FalkonDescent(Passes):
     """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
 
-    def __init__(self, problem: Centred, loss: Any, options: Any, clock: Clock, owner: str):
-        gram = problem.checked(owner)
-        super().__init__(problem, owner)
+    def __init__(self, problem: Centred, loss: Any, options: Any, clock: Clock):
+        gram = problem.checked(who())
+        super().__init__(problem)
         self.loss, self.options, self.clock, self.limit = loss, options, clock, ""
         self.ticker = Ticker("falkon newton")
-        self.saving = Saving(options.checkpoint, problem, owner, options.loss)
+        self.saving = Saving(options.checkpoint, problem, who(), options.loss)
         saved = self.saving.load()
         self.state = self._first_pass(gram)
         self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
@@ -99,7 +99,7 @@ class FalkonDescent(Passes):
         G, sums = self.saving.first(lambda: self.pull(zero, step))
         self.weights, self.total = G[:, -1], float(sums[-1])
         self.check_total(self.total)
-        self.P = FalkonPreconditioner(gram, self.owner, self.weight)
+        self.P = FalkonPreconditioner(gram, self.weight)
         start = self._point(zero, nought, G, sums)
         # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
         flat = start["h"] < FLAT * start["curve"] * self.total
@@ -396,17 +396,18 @@ class FalkonNewton:
     callback: Callable[[int, float], Any] | None = None
     checkpoint: Any = None
 
+    @speaks("FalkonNewton")
     def __post_init__(self) -> None:
-        owner = "FalkonNewton"
         if not (isinstance(self.loss, str) and self.loss == "softmax"):
-            loss = as_loss(self.loss, owner)
+            loss = as_loss(self.loss, who())
             if not loss.smooth:
                 raise InvalidInput(
-                    f"{owner}: loss={self.loss!r} is not smooth; give a Loss with a continuous "
+                    f"{who()}: loss={self.loss!r} is not smooth; give a Loss with a continuous "
                     "slope, such as mercer.losses.Logistic() or Huber(), or 'softmax'."
                 )
-        check_limits(self, owner)
+        check_limits(self)
 
+    @speaks("FalkonNewton")
     def solve(self, problem: Centred) -> Solution:
         """Return coefficients and offsets.
 
@@ -424,12 +425,11 @@ class FalkonNewton:
             classes a gap is a part of the one risk), "rounding", "passes", "preconditioner" and
             "jitter" as of `Falkon`, and "cg_iterations".
         """
-        owner = "FalkonNewton"
         clock = Clock(self.max_time)
-        check_number(problem.alpha, "alpha", owner, 0.0)
+        check_number(problem.alpha, "alpha", 0.0)
         softmax = isinstance(self.loss, str) and self.loss == "softmax"
-        loss: Loss | None = None if softmax else as_loss(self.loss, owner)
-        run = FalkonDescent(problem, loss, self, clock, owner)
+        loss: Loss | None = None if softmax else as_loss(self.loss, who())
+        run = FalkonDescent(problem, loss, self, clock)
         run.go()
         worst = float(run.residuals.max(initial=0.0))
         left = int((run.excess > 1.0).sum())

@@ -9,7 +9,7 @@ from scipy.linalg.blas import dtrmm, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf
 
 from mercer.domains import is_torch
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.solvers.falkon.steps import RowSketch
@@ -117,14 +117,15 @@ class FalkonPreconditioner:
     self-concordant losses", NeurIPS 2019 (D).
     """
 
-    def __init__(self, gram: Any, owner: str = "Falkon", weight: float = 0.0):
+    @speaks("Falkon", unless_spoken=True)
+    def __init__(self, gram: Any, weight: float = 0.0):
         self.m = int(gram.shape[0])
         self.buffer: Any = DeviceBuffer(gram) if is_torch(gram) else HostBuffer(gram)
         self._update: tuple[np.ndarray, float] | None = None
         diagonal = self.buffer.diagonal()
         if not np.isfinite(diagonal).all():
             raise InvalidInput(
-                f"{owner}: the kernel matrix of the centres holds NaN or infinity; check the "
+                f"{who()}: the kernel matrix of the centres holds NaN or infinity; check the "
                 "centres for NaN and the kernel's parameters for overflow."
             )
         mean = float(np.mean(diagonal)) if self.m else 1.0
@@ -138,7 +139,7 @@ class FalkonPreconditioner:
             if self.buffer.factor_gram(self.delta):
                 return
         raise NotPositiveDefinite(
-            f"{owner}: the kernel matrix of the {self.m} centres is not positive semidefinite: it "
+            f"{who()}: the kernel matrix of the {self.m} centres is not positive semidefinite: it "
             f"has no Cholesky factor after a jitter of {self.jitter:.3g}. Test the kernel with "
             "mercer.check_kernel."
         )

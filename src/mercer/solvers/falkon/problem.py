@@ -11,7 +11,7 @@ import numpy as np
 from mercer.domains import is_torch
 from mercer.domains.blocks import no_weight
 from mercer.engines import Checkpoint, fingerprint
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.solvers.base import check_index, check_number, column_norms
 from mercer.solvers.falkon.preconditioner import EPS, FalkonPreconditioner
 from mercer.solvers.falkon.steps import Products, Residuals, RightSides
@@ -158,24 +158,26 @@ class Centred:
 
     def checked(self, owner: str) -> Any:
         """Return K_ZZ as the solver may use it, or raise `InvalidInput`."""
-        check_number(self.alpha, "alpha", owner, 0.0, closed=True)
-        check_index(self.outputs, "outputs", owner, 1)
-        m = int(self.rows.m)
-        gram: Any = self.gram if is_torch(self.gram) else np.asarray(self.gram)
-        if tuple(gram.shape) != (m, m):
-            raise InvalidInput(
-                f"{owner}: gram has shape {tuple(gram.shape)}, but there are {m} centres; give "
-                f"k(Z) of shape ({m}, {m})."
-            )
-        if m == 0 or int(self.rows.n) == 0:
-            raise InvalidInput(
-                f"{owner}: {int(self.rows.n)} rows and {m} centres; at least one of each is needed."
-            )
-        if self.overwrite:
-            return gram
-        if is_torch(gram):
-            return gram.detach().clone()
-        return np.array(gram, dtype=np.float64)
+        with speaking_for(owner):
+            check_number(self.alpha, "alpha", 0.0, closed=True)
+            check_index(self.outputs, "outputs", 1)
+            m = int(self.rows.m)
+            gram: Any = self.gram if is_torch(self.gram) else np.asarray(self.gram)
+            if tuple(gram.shape) != (m, m):
+                raise InvalidInput(
+                    f"{who()}: gram has shape {tuple(gram.shape)}, but there are {m} centres; give "
+                    f"k(Z) of shape ({m}, {m})."
+                )
+            if m == 0 or int(self.rows.n) == 0:
+                raise InvalidInput(
+                    f"{who()}: {int(self.rows.n)} rows and {m} centres; at least one of each is "
+                    "needed."
+                )
+            if self.overwrite:
+                return gram
+            if is_torch(gram):
+                return gram.detach().clone()
+            return np.array(gram, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +198,8 @@ class CentredPoint:
 class Passes:
     """The rows of a problem, with a count of the passes over them."""
 
-    def __init__(self, problem: Centred, owner: str):
-        self.owner, self.passes = owner, 0
+    def __init__(self, problem: Centred):
+        self.passes = 0
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
         self.m, self.t, self.total = int(self.rows.m), problem.outputs, 0.0
         self.rounds = bool(getattr(self.rows, "rounds", False))
@@ -213,7 +215,7 @@ class Passes:
         self.passes += 1
         if not trial and not (np.isfinite(G).all() and np.isfinite(sums).all()):
             raise InvalidInput(
-                f"{self.owner}: a pass over the rows gave NaN or infinity; check the rows, targets "
+                f"{who()}: a pass over the rows gave NaN or infinity; check the rows, targets "
                 "and weights for NaN, and scale targets that are very large."
             )
         return G, sums
@@ -228,9 +230,9 @@ class Passes:
     def check_total(self, total: float) -> None:
         """Refuse weights that are all 0, or sum to less."""
         if total == 0:
-            raise no_weight(self.owner)
+            raise no_weight()
         if not total > 0:
-            raise InvalidInput(f"{self.owner}: the weights sum to {total:g}; give weights ≥ 0.")
+            raise InvalidInput(f"{who()}: the weights sum to {total:g}; give weights ≥ 0.")
 
 
 class CentredSystem(Passes):
@@ -239,11 +241,11 @@ class CentredSystem(Passes):
     b = (Σwy − cᵀa)/Σw. Without an offset c, ȳ and b are 0.
     """
 
-    def __init__(self, problem: Centred, owner: str, saving: Saving | None = None):
-        gram = problem.checked(owner)
-        super().__init__(problem, owner)
+    def __init__(self, problem: Centred, saving: Saving | None = None):
+        gram = problem.checked(who())
+        super().__init__(problem)
         self._first_pass(Saving(None, problem) if saving is None else saving)
-        self.preconditioner = FalkonPreconditioner(gram, owner, self.weight)
+        self.preconditioner = FalkonPreconditioner(gram, self.weight)
 
     def _first_pass(self, saving: Saving) -> None:
         G, sums = saving.first(lambda: self.pull(None, RightSides(self.t)))

@@ -11,6 +11,7 @@ import numpy as np
 from mercer.checks import Clock
 from mercer.engines import DEVICE_ENTRIES, Rates
 from mercer.engines.passes import BYTES, SHARE as KEPT, STORED, MemoryPass
+from mercer.errors import speaks
 from mercer.memory import human
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
@@ -104,9 +105,11 @@ class Falkon:
     callback: Callable[[int, float], Any] | None = None
     checkpoint: Any = None
 
+    @speaks("Falkon")
     def __post_init__(self) -> None:
-        check_limits(self, "Falkon")
+        check_limits(self)
 
+    @speaks("Falkon")
     def solve(self, problem: Centred) -> Solution:
         """Return coefficients and offsets.
 
@@ -128,7 +131,7 @@ class Falkon:
         clock = Clock(self.max_time)
         saving = Saving(self.checkpoint, problem, "Falkon")
         saved = saving.load()
-        system = CentredSystem(problem, "Falkon", saving)
+        system = CentredSystem(problem, saving)
         run = FalkonCG(system, self.tol, self.max_iter, clock, self.callback)
         if saved is None:
             s = self._run(run, run.start(), "", saving)

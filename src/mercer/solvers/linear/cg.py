@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.engines import Rates
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.memory import free_on
 from mercer.settings import get_config
 from mercer.solvers.base import (
@@ -180,16 +180,16 @@ class ConjugateGradients:
     max_time: float | None = None
     callback: Callable[[int, float], Any] | None = None
 
+    @speaks("ConjugateGradients")
     def __post_init__(self) -> None:
-        owner = "ConjugateGradients"
-        check_limits(self, owner, endless=True)
+        check_limits(self, endless=True)
         if self.rank is not None:
-            check_index(self.rank, "rank", owner, 1)
+            check_index(self.rank, "rank", 1)
         given = self.preconditioner
         named = given is None or (isinstance(given, str) and given == "rpcholesky")
         if not named and not callable(getattr(given, "solve", None)):
             raise InvalidInput(
-                f"{owner}: preconditioner={self.preconditioner!r}; give None, 'rpcholesky' or an "
+                f"{who()}: preconditioner={self.preconditioner!r}; give None, 'rpcholesky' or an "
                 "object with a solve(R) method."
             )
 
@@ -211,33 +211,34 @@ class ConjugateGradients:
         """
         clock = Clock(self.max_time)
         A, b, ridge = problem.checked("ConjugateGradients")
-        check_entries(A, describe(A, "ConjugateGradients"))
-        system = _System(A, ridge, as_columns(b))
-        precondition, extra = self._preconditioner(system)
-        run = _Run(system, precondition, self, clock)
-        run.go()
-        residuals = run.residuals
-        left = int((residuals > self.tol).sum())
-        worst = float(residuals.max(initial=0.0))
-        with np.errstate(over="ignore", under="ignore"):
-            value = run.X * (system.norms / system.scale)
-        if not np.isfinite(value).all():
-            raise InvalidInput(
-                f"{system.owner}: the solution overflows float64; rescale the kernel or b."
+        with speaking_for(describe(A, "ConjugateGradients")):
+            check_entries(A)
+            system = _System(A, ridge, as_columns(b))
+            precondition, extra = self._preconditioner(system)
+            run = _Run(system, precondition, self, clock)
+            run.go()
+            residuals = run.residuals
+            left = int((residuals > self.tol).sum())
+            worst = float(residuals.max(initial=0.0))
+            with np.errstate(over="ignore", under="ignore"):
+                value = run.X * (system.norms / system.scale)
+            if not np.isfinite(value).all():
+                raise InvalidInput(
+                    f"{who()}: the solution overflows float64; rescale the kernel or b."
+                )
+            return Solution(
+                value=value.reshape(b.shape),
+                converged=left == 0,
+                n_iter=run.iteration,
+                residual=worst,
+                message="" if left == 0 else self._message(run, left, worst),
+                extra={
+                    **extra,
+                    "columns_left": left,
+                    "residuals": residuals,
+                    "stopped": run.stopped if left else "",
+                },
             )
-        return Solution(
-            value=value.reshape(b.shape),
-            converged=left == 0,
-            n_iter=run.iteration,
-            residual=worst,
-            message="" if left == 0 else self._message(run, left, worst),
-            extra={
-                **extra,
-                "columns_left": left,
-                "residuals": residuals,
-                "stopped": run.stopped if left else "",
-            },
-        )
 
     def _preconditioner(self, system: _System) -> tuple[Callable[[np.ndarray], np.ndarray], dict]:
         if self.preconditioner is None or system.n == 0:
@@ -279,18 +280,15 @@ class _System:
 
     def __init__(self, A: Any, ridge: float | np.ndarray, B: np.ndarray):
         self.A, self.ridge = A, ridge
-        self.owner = describe(A, "ConjugateGradients")
         self.n, self.width = B.shape
         self.diagonal = np.asarray(A.diagonal(), dtype=np.float64)
         if not np.isfinite(self.diagonal).all():
-            raise InvalidInput(
-                f"{self.owner}: the diagonal of A holds NaN or infinity; check the data."
-            )
+            raise InvalidInput(f"{who()}: the diagonal of A holds NaN or infinity; check the data.")
         if (self.diagonal + ridge < 0).any():
             at = int(np.argmin(self.diagonal + ridge))
             value = float((self.diagonal + ridge)[at])
             raise NotPositiveDefinite(
-                f"{self.owner}: entry {at} of the diagonal of A + ridge is {value:.6g}; a positive "
+                f"{who()}: entry {at} of the diagonal of A + ridge is {value:.6g}; a positive "
                 "definite matrix has none below 0. Test the kernel with mercer.check_kernel.",
                 smallest_eigenvalue=value,
             )
@@ -303,7 +301,7 @@ class _System:
     def product(self, V: np.ndarray) -> np.ndarray:
         out = np.asarray(self.A.matmul(V), dtype=np.float64) / self.scale
         out += self.shift * V
-        return check_product(out, self.owner)
+        return check_product(out)
 
 
 @dataclass(eq=False)
@@ -407,7 +405,7 @@ class _Run:
         if worst < -max(1e-8, 100.0 * precision_of(self.system.A)) * self.top:
             value = worst * self.system.scale
             raise NotPositiveDefinite(
-                f"{self.system.owner}: A + ridge is not positive definite: conjugate gradients met "
+                f"{who()}: A + ridge is not positive definite: conjugate gradients met "
                 f"a direction p with pᵀ(A + ridge)p/pᵀp = {value:.6g}, a bound on the smallest "
                 "eigenvalue. Use a larger alpha, or test the kernel with mercer.check_kernel.",
                 smallest_eigenvalue=value,

@@ -10,7 +10,7 @@ from scipy.linalg.blas import dtrmv
 
 from mercer.domains import is_torch
 from mercer.engines import Rates
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.memory import require_memory
 from mercer.operators import Centered, Diagonal, Gram, LowRank, OnDevice, Operator, Scaled, Sum
 from mercer.solvers.base import (
@@ -44,7 +44,7 @@ def factor(
     *,
     overwrite: bool = False,
     jitter: str | float = "auto",
-    owner: str = "",
+    owner: Any = "",
     knob: str = "alpha",
 ) -> Any:
     """Factorise K + D = L Lᵀ, with D = ridge·I or diag(ridge).
@@ -65,7 +65,7 @@ def factor(
         What to do if the plain factorisation fails. "auto" adds 1e-14, 1e-12, 1e-10, 1e-8 times
         the mean of the diagonal, the first that succeeds; a number is the one (absolute) amount to
         try; 0.0 tries nothing. What was added is the factor's ``jitter``.
-    owner : str, default=""
+    owner : str or Kernel, default=""
         Whose matrix this is, normally the kernel's repr; messages begin with it.
     knob : str, default="alpha"
         What the user calls the ridge; messages say to raise it.
@@ -93,48 +93,46 @@ def factor(
     >>> round(f.logdet(), 6), round(float(np.log(15.0)), 6)
     (2.70805, 2.70805)
     """
-    owner = owner or "factor"
-    if not isinstance(jitter, str):
-        check_number(jitter, "jitter", owner, 0.0, closed=True)
-    elif jitter != "auto":
-        raise InvalidInput(f"{owner}: jitter={jitter!r}; give 'auto' or a number ≥ 0.")
-    if isinstance(K, OnDevice):
-        K, overwrite = K.tensor, False
-    if is_torch(K):
-        return factor_on_device(
-            K, ridge, overwrite=overwrite, jitter=jitter, owner=owner, knob=knob
-        )
-    if isinstance(K, Operator):
-        require_definite(K, owner)
-        check_square(K, owner)
-        K, overwrite = dense_copy(K, owner)
-    K = np.asarray(K)
-    n = check_square(K, owner)
-    ridge = check_ridge(ridge, n, owner)
-    check_finite_symmetric(K, owner)
-    if not overwrite:
-        require_memory(8 * n * n, f"{owner}: the {n} × {n} factor", "Use ConjugateGradients")
-    a = fortran_float64(K, overwrite)
-    diagonal = np.einsum("ii->i", a)
-    with np.errstate(over="ignore"):
-        diagonal += ridge
-    kept = diagonal.copy()
-    if not np.isfinite(kept).all():
-        raise InvalidInput(f"{owner}: the diagonal plus ridge overflows; rescale the kernel.")
-    added = 0.0 if potrf(a) else jittered(a, kept, jitter, potrf, restore)
-    if added is None:
-        raise not_positive_definite(a, jitter_tried(jitter), owner, knob)
-    return CholeskyFactor(a, added, kept)
+    with speaking_for(owner or "factor"):
+        if not isinstance(jitter, str):
+            check_number(jitter, "jitter", 0.0, closed=True)
+        elif jitter != "auto":
+            raise InvalidInput(f"{who()}: jitter={jitter!r}; give 'auto' or a number ≥ 0.")
+        if isinstance(K, OnDevice):
+            K, overwrite = K.tensor, False
+        if is_torch(K):
+            return factor_on_device(K, ridge, overwrite=overwrite, jitter=jitter, knob=knob)
+        if isinstance(K, Operator):
+            require_definite(K)
+            check_square(K)
+            K, overwrite = dense_copy(K)
+        K = np.asarray(K)
+        n = check_square(K)
+        ridge = check_ridge(ridge, n)
+        check_finite_symmetric(K)
+        if not overwrite:
+            require_memory(8 * n * n, f"{who()}: the {n} × {n} factor", "Use ConjugateGradients")
+        a = fortran_float64(K, overwrite)
+        diagonal = np.einsum("ii->i", a)
+        with np.errstate(over="ignore"):
+            diagonal += ridge
+        kept = diagonal.copy()
+        if not np.isfinite(kept).all():
+            raise InvalidInput(f"{who()}: the diagonal plus ridge overflows; rescale the kernel.")
+        added = 0.0 if potrf(a) else jittered(a, kept, jitter, potrf, restore)
+        if added is None:
+            raise not_positive_definite(a, jitter_tried(jitter), knob)
+        return CholeskyFactor(a, added, kept)
 
 
-def dense_copy(A: Operator, owner: str) -> tuple[np.ndarray, bool]:
+def dense_copy(A: Operator) -> tuple[np.ndarray, bool]:
     """Write an operator out; True if nobody else holds the array, so that it may be destroyed.
 
     `Dense` hands out its own array, a `Gram` the matrix it keeps or, precomputed, the user's; of
     an operator from elsewhere nothing is known.
     """
     n = A.shape[0]
-    require_memory(8 * n * n, f"{owner}: the {n} × {n} factor", "Use ConjugateGradients")
+    require_memory(8 * n * n, f"{who()}: the {n} × {n} factor", "Use ConjugateGradients")
     K = np.asarray(A.to_dense())
     if type(A) not in (Gram, Sum, Scaled, Centered, Diagonal, LowRank) or not K.flags.owndata:
         return K, False
@@ -169,8 +167,9 @@ class Cholesky:
     jitter: str | float = "auto"
     tol: float = 1e-6
 
+    @speaks("Cholesky")
     def __post_init__(self) -> None:
-        check_number(self.tol, "tol", "Cholesky", 0.0)
+        check_number(self.tol, "tol", 0.0)
 
     def solve(self, problem: Linear) -> Solution:
         """Return the solution of a `Linear` problem; A and b are not changed.
@@ -241,7 +240,7 @@ _CHUNK = 2**24  # entries that a compiled loop visits before it returns to Pytho
 
 
 def append_rows(
-    f: CholeskyFactor, C12: np.ndarray, C22: np.ndarray, owner: str, knob: str = "alpha"
+    f: CholeskyFactor, C12: np.ndarray, C22: np.ndarray, knob: str = "alpha"
 ) -> CholeskyFactor:
     """Return the factor of the matrix with k more rows and columns; n²k + k³/3 flops.
 
@@ -255,7 +254,7 @@ def append_rows(
         The new columns.
     C22 : ndarray of shape (k, k)
         The new corner, what is added to its diagonal included.
-    owner, knob : str
+    knob : str
         Whose matrix this is, and the parameter that would make it definite, for messages.
 
     Returns
@@ -264,7 +263,7 @@ def append_rows(
         Of order n + k.
     """
     n, k = C12.shape
-    require_memory(8 * (n + k) ** 2, f"{owner}: the {n + k} × {n + k} factor", "Use fewer points")
+    require_memory(8 * (n + k) ** 2, f"{who()}: the {n + k} × {n + k} factor", "Use fewer points")
     a = np.empty((n + k, n + k), order="F")
     a[:n, :n] = f._a
     a[:n, n:] = C12
@@ -279,12 +278,10 @@ def append_rows(
         below = np.tril_indices(k)
         a[n:, n:][below] = low[below]
         return CholeskyFactor(a, 0.0, diagonal)
-    return _factorised(a, diagonal, owner, knob)
+    return _factorised(a, diagonal, knob)
 
 
-def delete_rows(
-    f: CholeskyFactor, index: np.ndarray, owner: str, knob: str = "alpha"
-) -> CholeskyFactor:
+def delete_rows(f: CholeskyFactor, index: np.ndarray, knob: str = "alpha") -> CholeskyFactor:
     """Return the factor of the matrix without some rows and columns; 2n² flops each.
 
     Many rows at once, or rows of a factor with jitter, are left out by a new factorisation.
@@ -295,7 +292,7 @@ def delete_rows(
         Of order n; not changed.
     index : array of int
         Distinct positions ≥ 0, fewer than n of them.
-    owner, knob : str
+    knob : str
         Whose matrix this is, and the parameter that would make it definite, for messages.
 
     Returns
@@ -304,9 +301,9 @@ def delete_rows(
         Of order n − len(index).
     """
     keep = np.delete(np.arange(f.n), index)
-    require_memory(8 * f.n**2, f"{owner}: the {f.n} × {f.n} factor", "Use fewer points")
+    require_memory(8 * f.n**2, f"{who()}: the {f.n} × {f.n} factor", "Use fewer points")
     if f.jitter or len(index) > max(1, int(_FEW * f.n)):
-        return _factorised(_part(f._a, keep), f._diagonal[keep], owner, knob)
+        return _factorised(_part(f._a, keep), f._diagonal[keep], knob)
     from mercer.jit import rank_one
 
     rows = f._a.T.copy()  # row j holds column j of L; K is behind the diagonal
@@ -333,14 +330,14 @@ def drift(f: CholeskyFactor) -> float:
     return float(np.linalg.norm(exact - product)) / size
 
 
-def factor_again(f: CholeskyFactor, owner: str, knob: str = "alpha") -> CholeskyFactor:
+def factor_again(f: CholeskyFactor, knob: str = "alpha") -> CholeskyFactor:
     """Return a fresh factor of the matrix that f is a factor of.
 
     Parameters
     ----------
     f : CholeskyFactor
         Not changed.
-    owner, knob : str
+    knob : str
         Whose matrix this is, and the parameter that would make it definite, for messages.
 
     Returns
@@ -348,8 +345,8 @@ def factor_again(f: CholeskyFactor, owner: str, knob: str = "alpha") -> Cholesky
     CholeskyFactor
         Of the same matrix.
     """
-    require_memory(8 * f.n**2, f"{owner}: the {f.n} × {f.n} factor", "Use fewer points")
-    return _factorised(f._a.copy(order="F"), f._diagonal, owner, knob)
+    require_memory(8 * f.n**2, f"{who()}: the {f.n} × {f.n} factor", "Use fewer points")
+    return _factorised(f._a.copy(order="F"), f._diagonal, knob)
 
 
 def _part(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
@@ -367,9 +364,9 @@ def _part(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
     return out
 
 
-def _factorised(a: np.ndarray, diagonal: np.ndarray, owner: str, knob: str) -> CholeskyFactor:
+def _factorised(a: np.ndarray, diagonal: np.ndarray, knob: str) -> CholeskyFactor:
     restore(a, diagonal)
-    return factor(a, overwrite=True, owner=owner, knob=knob)
+    return factor(a, overwrite=True, owner=who(), knob=knob)
 
 
 # ---- What a factorisation costs: of the Gram matrix, or of the normal equations of features ----

@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.domains import beside, is_torch, namespace, to_host
 from mercer.engines import computing_on
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
 from mercer.memory import named_when_full, require_memory
 from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
@@ -119,13 +119,13 @@ def restore_in_place(A: Any, diagonal: Any, block: int = BLOCK) -> None:
     A.diagonal().copy_(diagonal)
 
 
+@speaks("factor", unless_spoken=True)
 def factor_on_device(
     K: Any,
     ridge: Any = 0.0,
     *,
     overwrite: bool = False,
     jitter: str | float = "auto",
-    owner: str = "factor",
     knob: str = "alpha",
 ) -> DeviceFactor:
     """Factorise the tensor K + D = L Lᵀ on its device, in float64, as `factor` does arrays.
@@ -133,8 +133,8 @@ def factor_on_device(
     In K's memory where that is allowed, if it is float64 and row by row in memory.
     """
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise InvalidInput(f"{owner}: a matrix of shape {tuple(K.shape)} is not square.")
-    ridge = check_ridge(to_host(ridge), len(K), owner)
+        raise InvalidInput(f"{who()}: a matrix of shape {tuple(K.shape)} is not square.")
+    ridge = check_ridge(to_host(ridge), len(K))
     K = K.detach()
     a = K.double().contiguous()
     if not overwrite and a.data_ptr() == K.data_ptr():
@@ -142,9 +142,9 @@ def factor_on_device(
     diagonal = a.diagonal()
     diagonal += beside(ridge, a)
     kept = diagonal.clone()
-    finite(to_host(kept), owner)
-    finite(to_host(a.sum()), owner)
-    _require_symmetric(a, owner)
+    finite(to_host(kept))
+    finite(to_host(a.sum()))
+    _require_symmetric(a)
     added = (
         0.0 if potrf_in_place(a) else jittered(a, kept, jitter, potrf_in_place, restore_in_place)
     )
@@ -153,14 +153,14 @@ def factor_on_device(
     top = lanczos_top(lambda v: to_host(a @ _device(v, a)), len(a), 30)
     low = top - lanczos_top(lambda v: top * v - to_host(a @ _device(v, a)), len(a), 30)
     raise NotPositiveDefinite(
-        f"{owner}: the {len(a)} × {len(a)} matrix is not positive definite; its smallest "
+        f"{who()}: the {len(a)} × {len(a)} matrix is not positive definite; its smallest "
         f"eigenvalue is about {low:.6g}, and {jitter_tried(jitter)}. Use a larger {knob}, or test "
         "the kernel with mercer.check_kernel.",
         smallest_eigenvalue=low,
     )
 
 
-def _require_symmetric(a: Any, owner: str) -> None:
+def _require_symmetric(a: Any) -> None:
     """Refuse a matrix that differs from its transpose by more than rounding, block by block."""
     n = len(a)
     largest, gap = 0.0, 0.0
@@ -171,7 +171,7 @@ def _require_symmetric(a: Any, owner: str) -> None:
             largest = max(largest, float(upper.abs().max()))
     if gap > SYMMETRIC * largest:
         raise InvalidInput(
-            f"{owner}: the matrix is not symmetric; entries differ from those across the diagonal "
+            f"{who()}: the matrix is not symmetric; entries differ from those across the diagonal "
             f"by up to {gap:.3g}. Pass (K + K.T) / 2 if that is meant."
         )
 
@@ -279,16 +279,16 @@ def _device(V: Any, like: Any) -> Any:
 # ---- Eigenvalues and eigenvectors of a matrix on a device, found there by torch ----
 
 
-def largest_pairs(A: OnDevice, k: int, owner: str) -> tuple[np.ndarray, np.ndarray]:
+def largest_pairs(A: OnDevice, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k largest eigenvalues, descending, and orthonormal vectors; about 9n³ flops."""
     n = A.shape[0]
     require_memory(
         8 * n * n * 4,  # the vectors, and the workspace of divide and conquer
-        f"{owner}: the eigenvectors of the {n} × {n} matrix",
+        f"{who()}: the eigenvectors of the {n} × {n} matrix",
         "Use SubspaceIteration",
         A.tensor,
     )
-    finite(to_host(A.tensor.sum()), owner)
+    finite(to_host(A.tensor.sum()))
     values, vectors = namespace(A.tensor).linalg.eigh(A.tensor)
     return values[-k:].flip(0).cpu().numpy(), vectors[:, -k:].flip(1).cpu().numpy()
 
@@ -337,10 +337,10 @@ class DevicePreconditioner:
 class DeviceRows:
     """`HostRows` on a device, which does the r²n flops; rows of a kernel are made there."""
 
-    def __init__(self, A: Any, rank: int, diagonal: np.ndarray, owner: str):
+    def __init__(self, A: Any, rank: int, diagonal: np.ndarray):
         import torch
 
-        self.rows, self.diagonal, self.owner = A.rows_there(), diagonal, owner
+        self.rows, self.diagonal = A.rows_there(), diagonal
         shape = (rank, A.shape[0])
         self.F, self.size = torch.empty(shape, dtype=torch.float64, device=A.device), 0
 
@@ -357,7 +357,7 @@ class DeviceRows:
         G.copy_(found if is_torch(found) else G.new_tensor(found))
         G[np.arange(len(index)), index] = G.new_tensor(self.diagonal[index])  # with white noise
         if not bool(G.sum().isfinite()):
-            finite(to_host(G), self.owner)
+            finite(to_host(G))
         G.addmm_(old[:, index].T, old, alpha=-1)
         G.copy_(_triangular(G.new_tensor(L).tril_(), G))
         self.size += len(index)

@@ -10,7 +10,7 @@ from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
 from mercer.engines import Rates
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.memory import require_memory
 from mercer.operators import OnDevice
 from mercer.settings import get_config
@@ -97,34 +97,34 @@ class DenseEigen:
             Value is an `EigenPairs`.
         """
         A, k = problem.checked("DenseEigen")
-        owner = describe(A, "DenseEigen")
-        n = int(A.shape[0])
-        if n == 0:
-            return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
-        if isinstance(A, OnDevice):
-            return _certified(A, *largest_pairs(A, k, owner), owner)
-        few = k < n / 2
-        require_memory(
-            8 * n * n * (2 if few else 5),  # K, its copy; the vectors and the workspace of evd
-            f"{owner}: the eigenvectors of the {n} × {n} matrix",
-            "Use SubspaceIteration",
-        )
-        K = np.asarray(A.to_dense())
-        check_finite_symmetric(K, owner)
-        values, vectors = eigh(
-            fortran_float64(K, overwrite=False),
-            driver="evr" if few else "evd",
-            subset_by_index=[n - k, n - 1] if few else None,
-            overwrite_a=True,
-            check_finite=False,
-        )
-        if len(values) < k:  # MRRR finds too few among many that are equal
-            matrix = fortran_float64(K, overwrite=False)
-            values, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
-        return _certified(K, values[::-1][:k].copy(), vectors[:, ::-1][:, :k], owner)
+        with speaking_for(describe(A, "DenseEigen")):
+            n = int(A.shape[0])
+            if n == 0:
+                return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
+            if isinstance(A, OnDevice):
+                return _certified(A, *largest_pairs(A, k))
+            few = k < n / 2
+            require_memory(
+                8 * n * n * (2 if few else 5),  # K, its copy; the vectors and the workspace of evd
+                f"{who()}: the eigenvectors of the {n} × {n} matrix",
+                "Use SubspaceIteration",
+            )
+            K = np.asarray(A.to_dense())
+            check_finite_symmetric(K)
+            values, vectors = eigh(
+                fortran_float64(K, overwrite=False),
+                driver="evr" if few else "evd",
+                subset_by_index=[n - k, n - 1] if few else None,
+                overwrite_a=True,
+                check_finite=False,
+            )
+            if len(values) < k:  # MRRR finds too few among many that are equal
+                matrix = fortran_float64(K, overwrite=False)
+                values, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
+            return _certified(K, values[::-1][:k].copy(), vectors[:, ::-1][:, :k])
 
 
-def _certified(K: Any, values: np.ndarray, vectors: np.ndarray, owner: str) -> Solution:
+def _certified(K: Any, values: np.ndarray, vectors: np.ndarray) -> Solution:
     """Return pairs of a dense driver with their signs and their residual."""
     vectors = vectors * signs_of(vectors)
     residual = _residual(K, values, vectors)
@@ -132,7 +132,7 @@ def _certified(K: Any, values: np.ndarray, vectors: np.ndarray, owner: str) -> S
     allowed = 100.0 * max(len(vectors), 10) * float(np.finfo(np.float64).eps)
     converged = residual <= allowed
     message = (
-        f"{owner}: LAPACK returned eigenpairs with relative residual {residual:.3g}, above "
+        f"{who()}: LAPACK returned eigenpairs with relative residual {residual:.3g}, above "
         f"{allowed:.1g}. Rescale the kernel so that its values are of order one."
     )
     pairs = EigenPairs(values, vectors)
@@ -191,11 +191,12 @@ class SubspaceIteration:
     slack: float = 0.0
     otherwise: str = "raise oversample, or use DenseEigen"
 
+    @speaks("SubspaceIteration")
     def __post_init__(self) -> None:
-        check_number(self.tol, "tol", "SubspaceIteration", 0.0)
-        check_number(self.slack, "slack", "SubspaceIteration", 0.0, closed=True)
-        check_index(self.max_iter, "max_iter", "SubspaceIteration", 1)
-        check_index(self.oversample, "oversample", "SubspaceIteration", 0)
+        check_number(self.tol, "tol", 0.0)
+        check_number(self.slack, "slack", 0.0, closed=True)
+        check_index(self.max_iter, "max_iter", 1)
+        check_index(self.oversample, "oversample", 0)
 
     def solve(self, problem: Eigen) -> Solution:
         """Return the k largest eigenvalues and eigenvectors.
@@ -215,45 +216,46 @@ class SubspaceIteration:
                 "SubspaceIteration: k=None asks for all pairs; give k, or use DenseEigen."
             )
         A, k = problem.checked("SubspaceIteration")
-        require_definite(A, "SubspaceIteration")
-        owner = describe(A, "SubspaceIteration")
-        check_entries(A, owner)
-        n = int(A.shape[0])
-        if n == 0:
-            return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
-        rng = check_random_state(self.random_state)
-        p = min(n, k + self.oversample)
-        space = _Space(n, p)
-        Q = _orthonormal(rng.standard_normal((n, p)))
-        products, best, waited, cause = 0, np.inf, 0, ""
-        while True:
-            space.add(Q, check_product(np.asarray(A.matmul(Q), dtype=np.float64), owner))
-            products += 1
-            values, W = space.pairs()
-            _refuse_negative(values, A, owner, self.slack)
-            X, AX = space.combine(W[:, :k])
-            worst = _largest_residual(AX, X, values[:k], values)
-            # A jump up is a pair that was missed before: it is waited for anew.
-            moved = worst < 0.98 * best or worst > 3.0 * best
-            best, waited = (worst, 0) if moved else (min(best, worst), waited + 1)
-            if worst <= self.tol:
-                break
-            if products >= self.max_iter:
-                cause = f"the limit of {self.max_iter} products was reached; raise max_iter"
-                break
-            rounded = worst <= 100.0 * n**0.5 * precision_of(A)
-            if waited >= (_PATIENCE if rounded else _PLATEAU) or space.size == n:
-                cause = "progress is slow, or the products are not accurate enough; raise tol"
-                break
-            Q = space.next_block(Q.shape[1], rng)
-            if space.size + Q.shape[1] > space.limit:
-                space.restart(values, W)
-        message = (
-            f"{owner}: subspace iteration stopped at relative residual {worst:.3g} "
-            f"(tol={self.tol:g}) after {products} products: {cause}, {self.otherwise}."
-        )
-        pairs = EigenPairs(values[:k].copy(), X * signs_of(X))
-        return Solution(pairs, not cause, products, worst, message=message if cause else "")
+        with speaking_for("SubspaceIteration"):
+            require_definite(A)
+        with speaking_for(describe(A, "SubspaceIteration")):
+            check_entries(A)
+            n = int(A.shape[0])
+            if n == 0:
+                return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
+            rng = check_random_state(self.random_state)
+            p = min(n, k + self.oversample)
+            space = _Space(n, p)
+            Q = _orthonormal(rng.standard_normal((n, p)))
+            products, best, waited, cause = 0, np.inf, 0, ""
+            while True:
+                space.add(Q, check_product(np.asarray(A.matmul(Q), dtype=np.float64)))
+                products += 1
+                values, W = space.pairs()
+                _refuse_negative(values, A, self.slack)
+                X, AX = space.combine(W[:, :k])
+                worst = _largest_residual(AX, X, values[:k], values)
+                # A jump up is a pair that was missed before: it is waited for anew.
+                moved = worst < 0.98 * best or worst > 3.0 * best
+                best, waited = (worst, 0) if moved else (min(best, worst), waited + 1)
+                if worst <= self.tol:
+                    break
+                if products >= self.max_iter:
+                    cause = f"the limit of {self.max_iter} products was reached; raise max_iter"
+                    break
+                rounded = worst <= 100.0 * n**0.5 * precision_of(A)
+                if waited >= (_PATIENCE if rounded else _PLATEAU) or space.size == n:
+                    cause = "progress is slow, or the products are not accurate enough; raise tol"
+                    break
+                Q = space.next_block(Q.shape[1], rng)
+                if space.size + Q.shape[1] > space.limit:
+                    space.restart(values, W)
+            message = (
+                f"{who()}: subspace iteration stopped at relative residual {worst:.3g} "
+                f"(tol={self.tol:g}) after {products} products: {cause}, {self.otherwise}."
+            )
+            pairs = EigenPairs(values[:k].copy(), X * signs_of(X))
+            return Solution(pairs, not cause, products, worst, message=message if cause else "")
 
 
 class _Space:
@@ -324,11 +326,11 @@ def _orthonormal(Y: np.ndarray) -> np.ndarray:
     return np.asarray(qr(Y, mode="economic", overwrite_a=True, check_finite=False)[0])
 
 
-def _refuse_negative(values: np.ndarray, A: Any, owner: str, slack: float) -> None:
+def _refuse_negative(values: np.ndarray, A: Any, slack: float) -> None:
     """A Ritz value lies in the range of A's spectrum, so a negative one proves indefiniteness."""
     if values[-1] < -max(slack, max(1e-8, 1e3 * precision_of(A)) * np.abs(values).max()):
         raise NotPositiveDefinite(
-            f"{owner}: the matrix is not positive semidefinite: it has an eigenvalue at or below "
+            f"{who()}: the matrix is not positive semidefinite: it has an eigenvalue at or below "
             f"{values[-1]:.6g}. Use DenseEigen, or test the kernel with mercer.check_kernel.",
             smallest_eigenvalue=float(values[-1]),
         )

@@ -10,18 +10,18 @@ from scipy.linalg import LinAlgError, cho_factor, eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
 
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, who
 from mercer.solvers.linear.krylov import lanczos_top
 
 _PANEL = 64
 
 
-def finite(entries: Any, owner: str) -> np.ndarray:
+def finite(entries: Any) -> np.ndarray:
     """Return entries of a matrix in float64, or refuse those that are not finite."""
     out = np.asarray(entries, dtype=np.float64)
     if not np.isfinite(out).all():
         raise InvalidInput(
-            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+            f"{who()}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
             "parameters for overflow."
         )
     return out
@@ -135,9 +135,7 @@ def jitter_tried(jitter: str | float) -> str:
 _DENSE = 2000  # up to this n the spectrum is computed, above it λ_min by inverse Lanczos
 
 
-def not_positive_definite(
-    a: np.ndarray, tried: str, owner: str, knob: str = "alpha"
-) -> NotPositiveDefinite:
+def not_positive_definite(a: np.ndarray, tried: str, knob: str = "alpha") -> NotPositiveDefinite:
     """Return the exception for a symmetric Fortran array that has no Cholesky factor.
 
     The array is destroyed. `tried` says what was tried before giving up, `knob` is what the user
@@ -153,7 +151,7 @@ def not_positive_definite(
         cause = "It is singular to working precision, as with duplicate points"
         cure = f"use a larger {knob}, drop duplicate points, or test the kernel by check_kernel"
     return NotPositiveDefinite(
-        f"{owner}: the {n}×{n} matrix K + ridge is not positive definite: smallest eigenvalue "
+        f"{who()}: the {n}×{n} matrix K + ridge is not positive definite: smallest eigenvalue "
         f"{about}{smallest:.6g}, largest {about}{largest:.6g}; {tried}. {cause}; {cure}.",
         smallest_eigenvalue=smallest,
     )

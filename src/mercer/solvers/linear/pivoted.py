@@ -12,7 +12,7 @@ from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
 from mercer.engines import NumpyEngine, rows_into
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
 from mercer.solvers.base import (
@@ -34,15 +34,15 @@ from mercer.solvers.linear.inplace import finite
 class HostRows:
     """Rows F with A ≈ FᵀF, with room for all `rank` of them, in main memory."""
 
-    def __init__(self, A: Operator, rank: int, diagonal: np.ndarray, owner: str):
+    def __init__(self, A: Operator, rank: int, diagonal: np.ndarray):
         n = A.shape[0]
         require_memory(
             8 * rank * n,
-            f"{owner}: a pivoted Cholesky factor of {rank} × {n} numbers",
+            f"{who()}: a pivoted Cholesky factor of {rank} × {n} numbers",
             "Use a smaller rank",
         )
         self.F, self.size = np.empty((rank, n)), 0
-        self.write = _row_writer(A, diagonal, owner)
+        self.write = _row_writer(A, diagonal)
 
     def inner(self, index: np.ndarray) -> np.ndarray:
         """Return the block of FᵀF at some columns."""
@@ -72,26 +72,26 @@ class HostRows:
         return self.F if self.size == len(self.F) else self.F[: self.size].copy()
 
 
-def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> HostRows | DeviceRows:
+def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray) -> HostRows | DeviceRows:
     """Return room for the rows of a factor: where A is computed, if they fit there."""
     device = getattr(A, "device", None)
     there = device is not None and hasattr(A, "rows_there")
     if there and 2 * 8 * rank * A.shape[0] <= free_on(device):
         try:
-            return DeviceRows(A, rank, diagonal, owner)
+            return DeviceRows(A, rank, diagonal)
         except RuntimeError as error:  # another program has taken what was free
             if not out_of_memory(error):
                 raise
-    return HostRows(A, rank, diagonal, owner)
+    return HostRows(A, rank, diagonal)
 
 
-def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any, Any], None]:
+def _row_writer(A: Operator, diagonal: np.ndarray) -> Callable[[Any, Any], None]:
     """Return a function that writes rows of A; those of a kernel go from tiles to their place."""
     lazy = isinstance(A, Gram) and A._matrix is None and isinstance(A._engine, NumpyEngine)
     if not isinstance(A, Gram) or not lazy or not A.kernel.domain.holds_points:
 
         def copied(out: np.ndarray, index: np.ndarray) -> None:
-            out[...] = finite(A.rows(index), owner)
+            out[...] = finite(A.rows(index))
 
         return copied
     bound = A.bound
@@ -194,84 +194,86 @@ def rpcholesky(
 
 
 @named_when_full("a pivoted Cholesky factor", "Use a smaller rank")
+@speaks("rpcholesky")
 def pivoted(
     A: Any, rank: int, random_state: Any, tol: float, sample_weight: Any, block: int | None = None
 ) -> tuple[HostRows | DeviceRows, np.ndarray, float]:
     """Return what `rpcholesky` does, with the rows of F where they were made."""
-    owner = "rpcholesky"
     A = A if isinstance(A, Operator) else np.asarray(A)
-    n = check_square(A, owner)
-    require_definite(A, owner)
+    n = check_square(A)
+    require_definite(A)
     A = A if isinstance(A, Operator) else Dense(A, symmetric=True)
-    rank = min(n, check_index(rank, "rank", owner, 0))
-    check_number(tol, "tol", owner, 0.0, closed=True)
-    fixed = None if block is None else check_index(block, "block", owner, 1)
+    rank = min(n, check_index(rank, "rank", 0))
+    check_number(tol, "tol", 0.0, closed=True)
+    fixed = None if block is None else check_index(block, "block", 1)
     rng = check_random_state(random_state)
-    owner = describe(A, owner)
-    start = _checked_diagonal(A, owner)
-    w = _checked_weights(sample_weight, n, owner)
+    with speaking_for(describe(A, "rpcholesky")):
+        start = _checked_diagonal(A)
+        w = _checked_weights(sample_weight, n)
 
-    # Below this an entry of the remaining diagonal is rounding, and no pivot.
-    eps = precision_of(A)
-    floor = 64.0 * eps * start
-    indefinite = -100.0 * np.sqrt(eps) * start.max(initial=0.0)
-    # Pivots come in proportion to w d; with the largest of each as unit no sum overflows.
-    unit = w / (start.max(initial=0.0) or 1.0)
-    trace = float(unit @ start)
-    d = np.where(start > floor, start, 0.0)
-    F = pivot_rows(A, rank, start, owner)
-    pivots = np.empty(rank, dtype=np.intp)
-    r = 0
-    b = fixed or max(10, -(-rank // 10))
-    while r < rank and float(unit @ d) > tol * trace:
-        proposed = _draw(unit * d, b, rng)
-        H = finite(A.block(proposed, proposed), owner) - F.inner(proposed)
-        d[proposed[np.diagonal(H) <= 0]] = 0.0
-        kept, L = _reject(H, rng.random_sample(len(proposed)), rank - r)
-        chosen = proposed[kept]
-        if chosen.size:
-            d -= F.append(chosen, L)
-            d[chosen] = 0.0
-            if d.min() < indefinite:
-                raise NotPositiveDefinite(
-                    f"{owner}: the matrix is not positive semidefinite: after {r + chosen.size} "
-                    f"pivots its Schur complement has the diagonal entry {d.min():.3g}. "
-                    "Test the kernel with mercer.check_kernel.",
+        # Below this an entry of the remaining diagonal is rounding, and no pivot.
+        eps = precision_of(A)
+        floor = 64.0 * eps * start
+        indefinite = -100.0 * np.sqrt(eps) * start.max(initial=0.0)
+        # Pivots come in proportion to w d; with the largest of each as unit no sum overflows.
+        unit = w / (start.max(initial=0.0) or 1.0)
+        trace = float(unit @ start)
+        d = np.where(start > floor, start, 0.0)
+        F = pivot_rows(A, rank, start)
+        pivots = np.empty(rank, dtype=np.intp)
+        r = 0
+        b = fixed or max(10, -(-rank // 10))
+        while r < rank and float(unit @ d) > tol * trace:
+            proposed = _draw(unit * d, b, rng)
+            H = finite(A.block(proposed, proposed)) - F.inner(proposed)
+            d[proposed[np.diagonal(H) <= 0]] = 0.0
+            kept, L = _reject(H, rng.random_sample(len(proposed)), rank - r)
+            chosen = proposed[kept]
+            if chosen.size:
+                d -= F.append(chosen, L)
+                d[chosen] = 0.0
+                if d.min() < indefinite:
+                    raise NotPositiveDefinite(
+                        f"{who()}: the matrix is not positive semidefinite: after "
+                        f"{r + chosen.size} pivots its Schur complement has the diagonal entry "
+                        f"{d.min():.3g}. Test the kernel with mercer.check_kernel.",
+                    )
+                d[d <= floor] = 0.0
+                pivots[r : r + chosen.size] = chosen
+                r += chosen.size
+            # b may follow the past, never the draws it is used on, so the law is kept; it must not
+            # follow a clock (as the authors' code does), or the seed would not fix the result.
+            accepted = chosen.size / len(proposed)
+            if fixed is None:
+                b = int(
+                    np.clip(
+                        b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500
+                    )
                 )
-            d[d <= floor] = 0.0
-            pivots[r : r + chosen.size] = chosen
-            r += chosen.size
-        # b may follow the past, never the draws it is used on, so the law is kept; it must not
-        # follow a clock (as the authors' code does), or the seed would not fix the result.
-        accepted = chosen.size / len(proposed)
-        if fixed is None:
-            b = int(
-                np.clip(b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500)
-            )
-    error = float(unit @ d) / trace if trace > 0 else 0.0
-    return F, pivots[:r].copy(), error
+        error = float(unit @ d) / trace if trace > 0 else 0.0
+        return F, pivots[:r].copy(), error
 
 
-def _checked_diagonal(A: Any, owner: str) -> np.ndarray:
+def _checked_diagonal(A: Any) -> np.ndarray:
     d = np.array(A.diagonal(), dtype=np.float64)
     if not np.isfinite(d).all():
-        raise InvalidInput(f"{owner}: the diagonal holds NaN or infinity; check the data.")
+        raise InvalidInput(f"{who()}: the diagonal holds NaN or infinity; check the data.")
     if d.size and d.min() < 0:
         raise NotPositiveDefinite(
-            f"{owner}: the diagonal entry {int(d.argmin())} is {d.min():.6g}; a positive "
+            f"{who()}: the diagonal entry {int(d.argmin())} is {d.min():.6g}; a positive "
             "semidefinite matrix has none below 0. Test the kernel with mercer.check_kernel.",
             smallest_eigenvalue=float(d.min()),
         )
     return d
 
 
-def _checked_weights(weights: Any, n: int, owner: str) -> np.ndarray:
+def _checked_weights(weights: Any, n: int) -> np.ndarray:
     """Return weights whose largest is 1."""
     if weights is None:
         return np.ones(n)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any():
-        raise InvalidInput(f"{owner}: sample_weight must hold {n} finite numbers ≥ 0.")
+        raise InvalidInput(f"{who()}: sample_weight must hold {n} finite numbers ≥ 0.")
     return w / (w.max(initial=0.0) or 1.0)
 
 
@@ -333,12 +335,12 @@ class NystromPreconditioner:
     array([1., 1.])
     """
 
+    @speaks("NystromPreconditioner")
     def __init__(self, F: Any, ridge: Any):
-        owner = "NystromPreconditioner"
         F = np.asarray(F, dtype=np.float64)
         if F.ndim != 2 or not np.isfinite(F).all():
-            raise InvalidInput(f"{owner}: F has shape {F.shape}; give a finite (r, n) array.")
-        ridge = check_ridge(ridge, F.shape[1], owner, positive=True)
+            raise InvalidInput(f"{who()}: F has shape {F.shape}; give a finite (r, n) array.")
+        ridge = check_ridge(ridge, F.shape[1], positive=True)
         self.rank, self.n = F.shape
         self._root = 1.0 / np.sqrt(ridge)
         G = F * self._root

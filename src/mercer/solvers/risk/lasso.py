@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.losses import Loss, Squared, as_loss
 from mercer.solvers.base import check_number
 from mercer.solvers.risk.smooth import balance, root_of_rising
@@ -78,42 +78,44 @@ class SparseERM:
         owner : str
             Who asks; the messages begin with it.
         """
-        loss = as_loss(self.loss)
-        if not getattr(loss, "smooth", False) or type(loss).__name__ not in LOSSES:
-            raise InvalidInput(f"{owner}: loss={self.loss!r}; give one of {sorted(LOSSES)}.")
-        check_number(self.alpha, "alpha", owner, 0.0)
-        check_ratio(self.l1_ratio, owner)
-        A = np.asarray(self.A)
-        if A.ndim != 2 or A.dtype.kind not in "fiub":
-            raise InvalidInput(
-                f"{owner}: A has shape {A.shape} and dtype {A.dtype}; give a matrix of numbers, "
-                "one column a feature."
-            )
-        n = len(A)
-        rows = np.ascontiguousarray(A.T, dtype=np.float64)
-        y = _vector(self.y, "y", n, owner)
-        w = np.ones(n) if self.weights is None else _vector(self.weights, "weights", n, owner)
-        if (w <= 0).any():
-            raise InvalidInput(f"{owner}: weights must be > 0; leave out rows of weight 0.")
-        with np.errstate(all="ignore"):
-            large = _largest(rows), _largest(y)
-        if not max(large) < LARGEST:
-            name, size = ("A", large[0]) if not large[0] < LARGEST else ("y", large[1])
-            raise InvalidInput(
-                f"{owner}: {name} holds {size:g}, whose square is no float64; scale it down."
-            )
-        if loss.kind == "classification" and self.offset and n and abs(y.sum()) == n:
-            raise InvalidInput(
-                f"{owner}: y has one class only; with an offset there is no finite minimum."
-            )
-        ratio, alpha = float(self.l1_ratio), float(self.alpha)
-        l1, l2 = alpha * ratio, alpha * (1 - ratio)
-        shift = 0.0
-        if isinstance(loss, Squared) and self.offset and n:
-            # The offset takes up the mean, and sums of slopes times targets lose no digits to it.
-            shift = float(w @ y / w.sum())
-            y = y - shift
-        return CheckedSparse(rows, loss._targets(y), loss, l1, l2, w, bool(self.offset), shift)
+        with speaking_for(owner):
+            loss = as_loss(self.loss)
+            if not getattr(loss, "smooth", False) or type(loss).__name__ not in LOSSES:
+                raise InvalidInput(f"{who()}: loss={self.loss!r}; give one of {sorted(LOSSES)}.")
+            check_number(self.alpha, "alpha", 0.0)
+            check_ratio(self.l1_ratio)
+            A = np.asarray(self.A)
+            if A.ndim != 2 or A.dtype.kind not in "fiub":
+                raise InvalidInput(
+                    f"{who()}: A has shape {A.shape} and dtype {A.dtype}; give a matrix of "
+                    "numbers, one column a feature."
+                )
+            n = len(A)
+            rows = np.ascontiguousarray(A.T, dtype=np.float64)
+            y = _vector(self.y, "y", n)
+            w = np.ones(n) if self.weights is None else _vector(self.weights, "weights", n)
+            if (w <= 0).any():
+                raise InvalidInput(f"{who()}: weights must be > 0; leave out rows of weight 0.")
+            with np.errstate(all="ignore"):
+                large = _largest(rows), _largest(y)
+            if not max(large) < LARGEST:
+                name, size = ("A", large[0]) if not large[0] < LARGEST else ("y", large[1])
+                raise InvalidInput(
+                    f"{who()}: {name} holds {size:g}, whose square is no float64; scale it down."
+                )
+            if loss.kind == "classification" and self.offset and n and abs(y.sum()) == n:
+                raise InvalidInput(
+                    f"{who()}: y has one class only; with an offset there is no finite minimum."
+                )
+            ratio, alpha = float(self.l1_ratio), float(self.alpha)
+            l1, l2 = alpha * ratio, alpha * (1 - ratio)
+            shift = 0.0
+            if isinstance(loss, Squared) and self.offset and n:
+                # The offset takes up the mean, and sums of slopes times targets lose no digits to
+                # it.
+                shift = float(w @ y / w.sum())
+                y = y - shift
+            return CheckedSparse(rows, loss._targets(y), loss, l1, l2, w, bool(self.offset), shift)
 
 
 LOSSES = {"Squared": "squared", "Logistic": "logistic", "SquaredHinge": "squared_hinge"}
@@ -252,12 +254,12 @@ class CheckedSparse:
         return max(values)
 
 
-def check_ratio(value: Any, owner: str) -> None:
+def check_ratio(value: Any) -> None:
     """Raise `InvalidInput` unless value is a number in [0, 1]."""
     real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
     if not real or not 0 <= value <= 1:
         raise InvalidInput(
-            f"{owner}: l1_ratio={value!r}; give a number from 0 (ridge) to 1 (lasso)."
+            f"{who()}: l1_ratio={value!r}; give a number from 0 (ridge) to 1 (lasso)."
         )
 
 
@@ -267,13 +269,13 @@ def _largest(values: np.ndarray) -> float:
     return float("nan") if np.isnan(high) else max(high, -low)
 
 
-def _vector(value: Any, name: str, n: int, owner: str) -> np.ndarray:
+def _vector(value: Any, name: str, n: int) -> np.ndarray:
     try:
         out = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{owner}: {name} is not a vector of numbers.") from None
+        raise InvalidInput(f"{who()}: {name} is not a vector of numbers.") from None
     if out.shape != (n,):
-        raise InvalidInput(f"{owner}: {name} has shape {out.shape}; give one number a row, ({n},).")
+        raise InvalidInput(f"{who()}: {name} has shape {out.shape}; give one number a row, ({n},).")
     if not np.isfinite(out).all():
-        raise InvalidInput(f"{owner}: {name} holds NaN or infinity.")
+        raise InvalidInput(f"{who()}: {name} holds NaN or infinity.")
     return out

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dgemm, dsymm, dsymv, dtrsm
 from scipy.linalg.lapack import dpotrs, spotrs
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import require_memory
 from mercer.operators import LowRank, Operator
 from mercer.settings import get_config
@@ -55,31 +55,27 @@ COMPACT = 0.6  # part of the rows up to which those with S > 0 are factorised by
 class SharedGram(Operator):
     """K and a factor of ridge·I + SKS, S = diag(s) ≥ 0.
 
-    Parameters
-    ----------
     K : Operator
         Symmetric; copied unless it makes its matrix afresh.
-    owner : str
-        Whose matrix it is; messages begin with it.
     """
 
-    def __init__(self, K: Operator, owner: str):
+    def __init__(self, K: Operator):
         n = self.n = K.shape[0]
         self.shape, self.symmetric, self.psd = (n, n), True, True
         require_memory(
             int(SHARED * n * n),
-            f"{owner}: the {n} × {n} Gram matrix and its factor",
+            f"{who()}: the {n} × {n} Gram matrix and its factor",
             "Fit fewer rows, or use a kernel with finite features",
         )
-        dense, ours = dense_copy(K, owner)
+        dense, ours = dense_copy(K)
         if not np.isfinite(np.diagonal(dense)).all():
             i = int(np.argmin(np.isfinite(np.diagonal(dense))))
             raise InvalidInput(
-                f"{owner}: k(x, x) is {dense[i, i]} at row {i}; the kernel overflows on these "
+                f"{who()}: k(x, x) is {dense[i, i]} at row {i}; the kernel overflows on these "
                 "data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
             )
-        check_finite_symmetric(dense, owner)
-        self.owner, self.jitter = owner, 0.0
+        check_finite_symmetric(dense)
+        self.jitter = 0.0
         self._a = fortran_float64(dense, ours)
         self._diagonal = np.diagonal(self._a).copy()
         self._lower = np.zeros(n)  # the diagonal of the factor, while that of K is in its place
@@ -151,7 +147,7 @@ class SharedGram(Operator):
         if self._index is None:  # K in the upper triangle is still needed by nobody
             upper = np.triu_indices(self.n, 1)
             B[upper] = B.T[upper]
-        raise not_positive_definite(B, "jitter does not help", self.owner)
+        raise not_positive_definite(B, "jitter does not help")
 
     def _filled(self) -> np.ndarray:
         """Write SKS and the ridge to the lower triangle, or for few rows to an array of theirs."""
@@ -231,13 +227,13 @@ MOMENTS = 32  # bytes for each entry of ΦᵀHΦ: as it is made, two factors
 EXACT = 1e-10  # relative error of weights Φᵀa of the coefficients a
 
 
-def metric_of(problem: Any, owner: str) -> DualMetric | PrimalMetric:
+def metric_of(problem: Any) -> DualMetric | PrimalMetric:
     """Return the smaller of the two: features where there are fewer of them than points."""
     K = problem.K
     if isinstance(K, LowRank) and K.F.shape[1] < problem.n:
         kind = SparseMetric if sp.issparse(K.F) else PrimalMetric
         return kind(K.F, problem.w, problem.alpha, problem.offset)
-    gram = K if isinstance(K, SharedGram) else SharedGram(K, owner)
+    gram = K if isinstance(K, SharedGram) else SharedGram(K)
     return DualMetric(gram, problem.alpha, problem.offset)
 
 
@@ -401,6 +397,7 @@ class PrimalMetric:
         """Return slices of rows that stay in a cache while they are worked on."""
         return [slice(*ends) for ends in cuts(self.n, max(1, _PART // max(1, self.size)))]
 
+    @speaks("The features")
     def factor(self, h: np.ndarray, rough: bool = False) -> None:
         """Factorise the D×D matrix."""
         self._sum = float(h.sum())
@@ -414,7 +411,7 @@ class PrimalMetric:
             np.einsum("ii->i", self._factor)[...] += self.jitter
             if potrf(self._factor):
                 return
-        raise not_positive_definite(np.asfortranarray(M), "jitter does not help", "The features")
+        raise not_positive_definite(np.asfortranarray(M), "jitter does not help")
 
     def _moment(self, h: np.ndarray) -> np.ndarray:
         """Return Φ̃ᵀHΦ̃."""

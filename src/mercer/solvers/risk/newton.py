@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.engines import Rates
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear import cg_cost, default_rank, primal_cost
@@ -58,8 +58,8 @@ class RiskPoint:
 class NewtonDescent:
     """One descent: the problem, the metric, and the steps of the method."""
 
-    def __init__(self, p: Any, metric: DualMetric | PrimalMetric, owner: str):
-        self.p, self.metric, self.owner = p, metric, owner
+    def __init__(self, p: Any, metric: DualMetric | PrimalMetric):
+        self.p, self.metric = p, metric
         self.tol, self.jitter = EASED, 0.0
         self._judged: tuple[Any, float] = (None, 0.0)  # the last point asked for, and its residual
         self.dual = isinstance(metric, DualMetric)
@@ -76,7 +76,7 @@ class NewtonDescent:
             return zero
         a = np.asarray(start[0], dtype=float)
         if a.shape != shape or not np.isfinite(a).all():
-            raise InvalidInput(f"{self.owner}: start has shape {a.shape}; give {shape}, finite.")
+            raise InvalidInput(f"{who()}: start has shape {a.shape}; give {shape}, finite.")
         if p.offset:
             a = a - a.mean(axis=0)
         c = a if isinstance(self.metric, DualMetric) else self.metric.F.T @ a
@@ -298,12 +298,12 @@ class NewtonDescent:
         residual, message = self.residual(x), ""
         if not why and x.gap > self.tol * x.size:
             message = (
-                f"{self.owner}: the duality gap, {x.gap:.3g} of an objective of {x.size:.3g}, is "
+                f"{who()}: the duality gap, {x.gap:.3g} of an objective of {x.size:.3g}, is "
                 "as small as rounding allows."
             )
         if why:
             message = (
-                f"{self.owner}: after {steps} Newton steps the duality gap is {x.gap:.3g} of an "
+                f"{who()}: after {steps} Newton steps the duality gap is {x.gap:.3g} of an "
                 f"objective of {x.size:.3g} (tolerance {self.tol:g}) and the residual of the "
                 f"coefficients {residual:.2g} (tolerance {max(RESIDUAL, self.tol):g}): {why}."
             )
@@ -394,22 +394,22 @@ class SmoothSolver(IterativeSolver):
             in their features "weights" v with values Fv, and "jitter", the largest amount added to
             the diagonal of a Newton matrix.
         """
-        owner = owner or type(self).__name__
-        p = problem.checked(owner)
-        run = self._descent(p, metric_of(p, owner), owner)
-        fault = fault_of(p.loss, p.y) if hasattr(p, "loss") else ""
-        if fault:
-            return run.nothing(fault, self.tol)
-        x = run.start(start)
-        clock = Clock(self.max_time)
-        steps = 0
-        for alpha in run.larger_penalties(x):
-            x = run.with_penalty(alpha, x)
-            x, taken, _ = run.descend(x, min(STAGE, self.max_iter - steps), clock, EASED)
-            steps += taken
-        x = run.with_penalty(p.alpha, x)
-        x, taken, why = run.descend(x, self.max_iter - steps, clock, self.tol)
-        return run.solution(x, steps + taken, why)
+        with speaking_for(owner or type(self).__name__):
+            p = problem.checked(who())
+            run = self._descent(p, metric_of(p))
+            fault = fault_of(p.loss, p.y) if hasattr(p, "loss") else ""
+            if fault:
+                return run.nothing(fault, self.tol)
+            x = run.start(start)
+            clock = Clock(self.max_time)
+            steps = 0
+            for alpha in run.larger_penalties(x):
+                x = run.with_penalty(alpha, x)
+                x, taken, _ = run.descend(x, min(STAGE, self.max_iter - steps), clock, EASED)
+                steps += taken
+            x = run.with_penalty(p.alpha, x)
+            x, taken, why = run.descend(x, self.max_iter - steps, clock, self.tol)
+            return run.solution(x, steps + taken, why)
 
 
 # ---- Newton for smooth regularised risks: every step is one weighted ridge regression ----

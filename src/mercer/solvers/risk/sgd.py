@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput, NotConverged
+from mercer.errors import InvalidInput, NotConverged, speaking_for, speaks, users_level, who
 from mercer.losses import Huber, Logistic, Loss, Squared, SquaredHinge
 from mercer.operators import Diagonal
 from mercer.settings import get_config
@@ -85,41 +85,42 @@ class FeatureERM:
         owner : str
             Who asks; the messages begin with it.
         """
-        Phi = as_features(self.Phi, owner)
-        n = Phi.shape[0]
-        if n == 0:
-            raise InvalidInput(f"{owner}: there are no rows; give at least one.")
-        if type(self.loss) not in LOSSES:
-            raise InvalidInput(
-                f"{owner}: loss={self.loss!r}; stochastic gradients need a slope whose own slope "
-                "has a bound: give Logistic(), SquaredHinge(), Squared() or Huber()."
-            )
-        check_number(self.alpha, "alpha", owner, 0.0)
-        check_index(self.classes, "classes", owner, 2)
-        y = as_numbers(self.y, n, "y", owner)
-        w = np.ones(n) if self.weights is None else as_numbers(self.weights, n, "weights", owner)
-        if not (w > 0).all():
-            raise InvalidInput(f"{owner}: weights must be > 0; leave out rows of weight 0.")
-        check_lengths(Phi, w, float(self.alpha), owner)
-        many = self.classes > 2
-        if many and (
-            not isinstance(self.loss, Logistic) or not np.isin(y, range(self.classes)).all()
-        ):
-            raise InvalidInput(
-                f"{owner}: {self.classes} classes need the logistic loss and class numbers "
-                f"0 to {self.classes - 1} as y."
-            )
-        alpha, offset = float(self.alpha), bool(self.offset)
-        # The risks ask for no K, only for values at the rows.
-        none: Any = None
-        risk: Any = CheckedSmooth(none, n, y, self.loss, alpha, w, offset)
-        if many:
-            risk = CheckedSoftmax(none, n, y.astype(int), self.classes, alpha, w, offset)
-        else:
-            self.loss.value(y[:1], 0.0)  # refuses targets that the loss has no value for
-        code, bend = (4, 0.5) if many else LOSSES[type(self.loss)]
-        delta = float(getattr(self.loss, "delta", 1.0))
-        return CheckedFeatures(Phi, y, w, alpha, offset, risk, code, bend, delta)
+        with speaking_for(owner):
+            Phi = as_features(self.Phi)
+            n = Phi.shape[0]
+            if n == 0:
+                raise InvalidInput(f"{who()}: there are no rows; give at least one.")
+            if type(self.loss) not in LOSSES:
+                raise InvalidInput(
+                    f"{who()}: loss={self.loss!r}; stochastic gradients need a slope whose own "
+                    "slope has a bound: give Logistic(), SquaredHinge(), Squared() or Huber()."
+                )
+            check_number(self.alpha, "alpha", 0.0)
+            check_index(self.classes, "classes", 2)
+            y = as_numbers(self.y, n, "y")
+            w = np.ones(n) if self.weights is None else as_numbers(self.weights, n, "weights")
+            if not (w > 0).all():
+                raise InvalidInput(f"{who()}: weights must be > 0; leave out rows of weight 0.")
+            check_lengths(Phi, w, float(self.alpha))
+            many = self.classes > 2
+            if many and (
+                not isinstance(self.loss, Logistic) or not np.isin(y, range(self.classes)).all()
+            ):
+                raise InvalidInput(
+                    f"{who()}: {self.classes} classes need the logistic loss and class numbers "
+                    f"0 to {self.classes - 1} as y."
+                )
+            alpha, offset = float(self.alpha), bool(self.offset)
+            # The risks ask for no K, only for values at the rows.
+            none: Any = None
+            risk: Any = CheckedSmooth(none, n, y, self.loss, alpha, w, offset)
+            if many:
+                risk = CheckedSoftmax(none, n, y.astype(int), self.classes, alpha, w, offset)
+            else:
+                self.loss.value(y[:1], 0.0)  # refuses targets that the loss has no value for
+            code, bend = (4, 0.5) if many else LOSSES[type(self.loss)]
+            delta = float(getattr(self.loss, "delta", 1.0))
+            return CheckedFeatures(Phi, y, w, alpha, offset, risk, code, bend, delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +163,7 @@ class CheckedFeatures:
         return self.risk.conjugate_terms(*(A.reshape(self.risk.shape) for A in (z, u)))
 
 
-def as_features(Phi: Any, owner: str) -> Any:
+def as_features(Phi: Any) -> Any:
     """Return features as a C-ordered float64 array or a CSR matrix of float64, all finite."""
     if sp.issparse(Phi):
         Phi = sp.csr_matrix(Phi, dtype=np.float64)
@@ -173,17 +174,17 @@ def as_features(Phi: Any, owner: str) -> Any:
             entries = Phi = np.ascontiguousarray(Phi, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"{owner}: the features are no numbers ({error}); give an "
+                f"{who()}: the features are no numbers ({error}); give an "
                 "array of floats, or a sparse matrix."
             ) from error
     if Phi.ndim != 2:
-        raise InvalidInput(f"{owner}: the features have shape {Phi.shape}; give (rows, columns).")
+        raise InvalidInput(f"{who()}: the features have shape {Phi.shape}; give (rows, columns).")
     if not np.isfinite(entries).all():
-        raise InvalidInput(f"{owner}: the features hold NaN or infinity; scale the columns.")
+        raise InvalidInput(f"{who()}: the features hold NaN or infinity; scale the columns.")
     return Phi
 
 
-def check_lengths(Phi: Any, w: np.ndarray, alpha: float, owner: str) -> np.ndarray:
+def check_lengths(Phi: Any, w: np.ndarray, alpha: float) -> np.ndarray:
     """Return the rows' squared lengths k(x, x); refuse those that overflow, alone or by w/alpha."""
     with np.errstate(over="ignore"):
         squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
@@ -191,25 +192,25 @@ def check_lengths(Phi: Any, w: np.ndarray, alpha: float, owner: str) -> np.ndarr
     if not np.isfinite(lengths).all():
         i = int(np.argmin(np.isfinite(lengths)))
         raise InvalidInput(
-            f"{owner}: k(x, x) is {lengths[i]} at row {i}; the kernel overflows on these data. "
+            f"{who()}: k(x, x) is {lengths[i]} at row {i}; the kernel overflows on these data. "
             "Scale the columns, for example with sklearn.preprocessing.StandardScaler."
         )
-    check_ratio(Diagonal(lengths), w, alpha, owner)
+    check_ratio(Diagonal(lengths), w, alpha)
     return lengths
 
 
-def as_numbers(values: Any, n: int, name: str, owner: str) -> np.ndarray:
+def as_numbers(values: Any, n: int, name: str) -> np.ndarray:
     """Return n finite numbers in float64, or raise `InvalidInput`."""
     try:
         out = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{owner}: {name} are no numbers ({error}); give {n} of them."
+            f"{who()}: {name} are no numbers ({error}); give {n} of them."
         ) from error
     if out.shape != (n,) or not np.isfinite(out).all():
         what = "NaN or infinity" if out.shape == (n,) else f"shape {out.shape}"
         raise InvalidInput(
-            f"{owner}: {name} must be {n} finite numbers, got {what}; give one for each row."
+            f"{who()}: {name} must be {n} finite numbers, got {what}; give one for each row."
         )
     return out
 
@@ -291,42 +292,41 @@ class SGD(IterativeSolver):
             ``intercept``, the values ``product`` = Φv, and ``dual_coef`` a with Φᵀa = v. `n_iter`
             counts passes, and `residual` is the gap relative to the objective.
         """
-        p = problem.checked(owner)
-        rng = _generator(self.random_state, owner)
-        clock = Clock(self.max_time)
-        state = _SagaState(p)
-        found = state.judge()
-        passes = 0
-        while not (self._good(found) or passes >= self.max_iter or clock.late):
-            before = state.V.copy(), state.b.copy(), state.a.copy()
-            state.sweep(rng, clock)
-            passes += 1
-            now = state.judge()
-            if now["primal"] <= found["primal"]:
-                found = now
-                state.step = min(state.step * GROW, MOST * state.safe)
-                continue
-            # Too long a step for the curvature here. One that is safe makes progress on average
-            # only, so with it a pass that rises is kept.
-            if state.step > state.safe:
-                state.V, state.b, state.a = before
-                state.step = max(state.step * SHRINK, state.safe)
-                found = state.judge()
-            else:
-                found = now
-        return self._solution(state, found, passes, owner)
+        with speaking_for(owner):
+            p = problem.checked(who())
+            rng = _generator(self.random_state)
+            clock = Clock(self.max_time)
+            state = _SagaState(p)
+            found = state.judge()
+            passes = 0
+            while not (self._good(found) or passes >= self.max_iter or clock.late):
+                before = state.V.copy(), state.b.copy(), state.a.copy()
+                state.sweep(rng, clock)
+                passes += 1
+                now = state.judge()
+                if now["primal"] <= found["primal"]:
+                    found = now
+                    state.step = min(state.step * GROW, MOST * state.safe)
+                    continue
+                # Too long a step for the curvature here. One that is safe makes progress on average
+                # only, so with it a pass that rises is kept.
+                if state.step > state.safe:
+                    state.V, state.b, state.a = before
+                    state.step = max(state.step * SHRINK, state.safe)
+                    found = state.judge()
+                else:
+                    found = now
+            return self._solution(state, found, passes)
 
     def _good(self, found: dict[str, float]) -> bool:
         return found["residual"] <= self.tol
 
-    def _solution(
-        self, state: _SagaState, found: dict[str, float], passes: int, owner: str
-    ) -> Solution:
+    def _solution(self, state: _SagaState, found: dict[str, float], passes: int) -> Solution:
         converged = self._good(found)
         message = ""
         if not converged:
             message = (
-                f"{owner}: after {passes} passes of stochastic gradients the duality gap is "
+                f"{who()}: after {passes} passes of stochastic gradients the duality gap is "
                 f"{found['gap']:.3g} at a value of {found['primal']:.6g} (tolerance {self.tol:g}). "
                 "Allow more passes or time, scale the columns, use a larger alpha, or Newton's "
                 "method."
@@ -433,14 +433,14 @@ class _SagaState:
         return self.V, self.b - shift, self.values + shift, a
 
 
-def _generator(random_state: Any, owner: str) -> np.random.Generator:
+def _generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31 - 1))
     try:
         return np.random.default_rng(0 if random_state is None else random_state)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{owner}: random_state={random_state!r}; give a whole number ≥ 0 or a Generator."
+            f"{who()}: random_state={random_state!r}; give a whole number ≥ 0 or a Generator."
         ) from error
 
 
@@ -518,13 +518,10 @@ class AveragedSGD:
         """How many rows of positive weight it has seen."""
         return round(self.totals[3])
 
-    def update(
-        self, Phi: Any, y: Any, weights: Any = None, alpha: float = 1.0, owner: str = "AveragedSGD"
-    ) -> None:
+    @speaks("AveragedSGD", unless_spoken=True)
+    def update(self, Phi: Any, y: Any, weights: Any = None, alpha: float = 1.0) -> None:
         """Take one step for each row, in order; rows in one call or in many make no difference.
 
-        Parameters
-        ----------
         Phi : ndarray or sparse matrix of shape (n, D)
             Features of the new rows.
         y : array of shape (n,)
@@ -533,31 +530,29 @@ class AveragedSGD:
             Their weights ≥ 0; a row of weight 0 is no row.
         alpha : float, default=1.0
             The penalty > 0.
-        owner : str, default="AveragedSGD"
-            Whose stream it is; messages begin with it.
         """
         from mercer.jit import stream
 
-        Phi = as_features(Phi, owner)
+        Phi = as_features(Phi)
         n, D = Phi.shape
         if D != len(self.V):
             raise InvalidInput(
-                f"{owner}: {D} features; earlier rows had {len(self.V)}. Give the same columns, or "
+                f"{who()}: {D} features; earlier rows had {len(self.V)}. Give the same columns, or "
                 "begin another stream."
             )
-        y = as_numbers(y, n, "y", owner)
-        w = np.ones(n) if weights is None else as_numbers(weights, n, "weights", owner)
+        y = as_numbers(y, n, "y")
+        w = np.ones(n) if weights is None else as_numbers(weights, n, "weights")
         used = w[w > 0]
         if used.size:
             there = Phi if used.size == n else Phi[w > 0]
-            lengths = check_lengths(there, used, float(alpha), owner)
+            lengths = check_lengths(there, used, float(alpha))
             if not used.min() > 1 / HUGE:
                 raise InvalidInput(
-                    f"{owner}: weights down to {used.min():.3g} cannot be squared; multiply alpha "
+                    f"{who()}: weights down to {used.min():.3g} cannot be squared; multiply alpha "
                     "and all weights by the same number."
                 )
             if not self.seen and used.size >= JUDGED:
-                _warn_off_centre(there, used / used.sum(), lengths, self.offset, owner)
+                _warn_off_centre(there, used / used.sum(), lengths, self.offset)
         code, bend = LOSSES[Logistic] if self.classes == 2 else (4, 0.5)
         size = max(1, 2_000_000 // max(1, D))  # rows between two chances to interrupt
         for first in range(0, n, size):
@@ -574,25 +569,23 @@ class AveragedSGD:
                 np.empty(outputs), np.empty(outputs),
             )  # fmt: skip
         if not (np.isfinite(self.average).all() and np.isfinite(self.totals).all()):
-            raise InvalidInput(f"{owner}: the weights overflow; scale the columns.")
+            raise InvalidInput(f"{who()}: the weights overflow; scale the columns.")
 
 
-def _warn_off_centre(
-    Phi: Any, share: np.ndarray, lengths: np.ndarray, offset: bool, owner: str
-) -> None:
+def _warn_off_centre(Phi: Any, share: np.ndarray, lengths: np.ndarray, offset: bool) -> None:
     """Warn where steps, set by the lengths of rows, are too short for what rows differ in."""
     mean = np.asarray(share @ Phi)
     square = float(share @ lengths)
     length, spread = square + offset, square - float(mean @ mean)
     if 0 < length and spread < SPREAD * length:
         warnings.warn(
-            f"{owner}: the columns are off centre or tiny: of the mean square of the rows, "
+            f"{who()}: the columns are off centre or tiny: of the mean square of the rows, "
             f"{length:.3g}{' with the 1 of the offset' if offset else ''}, only "
             f"{max(0.0, spread):.1g} is spread around their mean, so a stream learns next to "
             "nothing. Centre the columns and scale them to 1, for example with "
             "sklearn.preprocessing.StandardScaler.",
             NotConverged,
-            stacklevel=2,
+            stacklevel=users_level(),
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.losses import Loss, Squared
 from mercer.operators import Operator
 from mercer.solvers.base import check_number, check_rhs, checked_matrix
@@ -80,48 +80,49 @@ class SmoothERM:
         owner : str
             Who asks; the messages begin with it.
         """
-        K, n = checked_matrix(self.K, owner)
-        if n == 0:
-            raise InvalidInput(f"{owner}: there are no rows; give at least one.")
-        if not isinstance(self.loss, Loss) or not getattr(self.loss, "smooth", False):
-            raise InvalidInput(
-                f"{owner}: loss={self.loss!r} is not smooth; give a Loss with a continuous slope, "
-                "such as mercer.losses.Logistic() or Huber()."
-            )
-        check_number(self.alpha, "alpha", owner, 0.0)
-        y = check_rhs(self.y, n, owner)
-        if y.ndim != 1:
-            raise InvalidInput(f"{owner}: y has shape {y.shape}; give ({n},).")
-        if np.abs(y).max() > HUGE:
-            raise InvalidInput(
-                f"{owner}: y holds {y[np.abs(y).argmax()]:g}, whose square overflows; give the "
-                "targets in a larger unit."
-            )
-        w = check_weights(self.weights, n, owner)
-        check_ratio(K, w, self.alpha, owner)
-        return CheckedSmooth(K, n, y, self.loss, float(self.alpha), w, self.offset)
+        with speaking_for(owner):
+            K, n = checked_matrix(self.K)
+            if n == 0:
+                raise InvalidInput(f"{who()}: there are no rows; give at least one.")
+            if not isinstance(self.loss, Loss) or not getattr(self.loss, "smooth", False):
+                raise InvalidInput(
+                    f"{who()}: loss={self.loss!r} is not smooth; give a Loss with a continuous "
+                    "slope, such as mercer.losses.Logistic() or Huber()."
+                )
+            check_number(self.alpha, "alpha", 0.0)
+            y = check_rhs(self.y, n)
+            if y.ndim != 1:
+                raise InvalidInput(f"{who()}: y has shape {y.shape}; give ({n},).")
+            if np.abs(y).max() > HUGE:
+                raise InvalidInput(
+                    f"{who()}: y holds {y[np.abs(y).argmax()]:g}, whose square overflows; give the "
+                    "targets in a larger unit."
+                )
+            w = check_weights(self.weights, n)
+            check_ratio(K, w, self.alpha)
+            return CheckedSmooth(K, n, y, self.loss, float(self.alpha), w, self.offset)
 
 
-def check_ratio(K: Operator, w: np.ndarray, alpha: float, owner: str) -> None:
+def check_ratio(K: Operator, w: np.ndarray, alpha: float) -> None:
     """Refuse a penalty and weights whose coefficients w/alpha overflow when they are squared."""
     top = float(np.max(K.diagonal(), initial=1.0))
     with np.errstate(over="ignore"):
         if float(w.max()) < HUGE and np.float64(w.max()) * max(1.0, top) / alpha < HUGE:
             return
     raise InvalidInput(
-        f"{owner}: alpha={alpha:g} is so small, for weights up to {w.max():.3g} and k(x, x) up to "
+        f"{who()}: alpha={alpha:g} is so small, for weights up to {w.max():.3g} and k(x, x) up to "
         f"{top:.3g}, that coefficients are more than float64 can square; give a larger alpha, or "
         "divide alpha and all weights by the same number."
     )
 
 
-def check_weights(weights: Any, n: int, owner: str) -> np.ndarray:
+def check_weights(weights: Any, n: int) -> np.ndarray:
     """Return n weights > 0, 1 by default."""
     if weights is None:
         return np.ones(n)
-    w = check_rhs(weights, n, owner)
+    w = check_rhs(weights, n)
     if w.ndim != 1 or not (w > 0).all():
-        raise InvalidInput(f"{owner}: weights must be {n} numbers > 0; leave out rows of weight 0.")
+        raise InvalidInput(f"{who()}: weights must be {n} numbers > 0; leave out rows of weight 0.")
     return w
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg as sl
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, who
 from mercer.operators import Operator
 from mercer.settings import get_config
 from mercer.solvers.base import check_index, check_number, checked_matrix
@@ -85,21 +85,22 @@ class SoftmaxERM:
         owner : str
             Who asks; the messages begin with it.
         """
-        K, n = checked_matrix(self.K, owner)
-        classes = check_index(self.classes, "classes", owner, 2)
-        check_number(self.alpha, "alpha", owner, 0.0)
-        y = np.asarray(self.y)
-        if y.shape != (n,) or y.dtype.kind not in "iu" or n == 0:
-            raise InvalidInput(f"{owner}: y has shape {y.shape}; give {n} class numbers.")
-        missing = np.setdiff1d(np.arange(classes), y)
-        if y.min() < 0 or y.max() >= classes or len(missing):
-            raise InvalidInput(
-                f"{owner}: y must hold each of the class numbers 0 to {classes - 1}; it has "
-                f"{np.unique(y).tolist()[:10]}."
-            )
-        w = check_weights(self.weights, n, owner)
-        check_ratio(K, w, self.alpha, owner)
-        return CheckedSoftmax(K, n, y, classes, float(self.alpha), w, self.offset)
+        with speaking_for(owner):
+            K, n = checked_matrix(self.K)
+            classes = check_index(self.classes, "classes", 2)
+            check_number(self.alpha, "alpha", 0.0)
+            y = np.asarray(self.y)
+            if y.shape != (n,) or y.dtype.kind not in "iu" or n == 0:
+                raise InvalidInput(f"{who()}: y has shape {y.shape}; give {n} class numbers.")
+            missing = np.setdiff1d(np.arange(classes), y)
+            if y.min() < 0 or y.max() >= classes or len(missing):
+                raise InvalidInput(
+                    f"{who()}: y must hold each of the class numbers 0 to {classes - 1}; it has "
+                    f"{np.unique(y).tolist()[:10]}."
+                )
+            w = check_weights(self.weights, n)
+            check_ratio(K, w, self.alpha)
+            return CheckedSoftmax(K, n, y, classes, float(self.alpha), w, self.offset)
 
 
 @dataclass(frozen=True, eq=False)

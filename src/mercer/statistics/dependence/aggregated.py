@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import namespace
+from mercer.errors import speaks, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.operators import gathered_sums, shuffled
@@ -33,6 +34,7 @@ from mercer.statistics.permutation import Shuffle, resample
 from mercer.statistics.samples import Pair, as_rng, paired
 
 
+@speaks("hsic_agg_test")
 def hsic_agg_test(
     X: Any,
     Y: Any,
@@ -107,30 +109,28 @@ def hsic_agg_test(
     >>> hsic_agg_test(x, y, n_permutations=199, rng=0).pvalue
     0.005
     """
-    owner = "hsic_agg_test"
-    unbiased = check_estimator(estimator, owner) == "unbiased"
-    generator = as_rng(rng, owner)
+    unbiased = check_estimator(estimator) == "unbiased"
+    generator = as_rng(rng)
     first, second = paired_collections(
-        X, Y, kernels_x, kernels_y, n_bandwidths, families, sample_weight, owner
+        X, Y, kernels_x, kernels_y, n_bandwidths, families, sample_weight
     )
     given = first[0]
     kernels = [(x.kernel_x, y.kernel_y) for x in first for y in second]
-    xs = [observations(pair, owner) for pair in first]
-    ys = [observations(pair, owner) for pair in second]
+    xs = [observations(pair) for pair in first]
+    ys = [observations(pair) for pair in second]
     seen = xs[0]
-    require_observations(float(seen.weights.sum()), unbiased, owner)
+    require_observations(float(seen.weights.sum()), unbiased)
     design = Shuffle(
         seen.pair.n,
-        blocks=labels_at(blocks, seen.index, given.n, "blocks", owner),
-        strata=labels_at(strata, seen.index, given.n, "strata", owner),
-        owner=owner,
+        blocks=labels_at(blocks, seen.index, given.n, "blocks"),
+        strata=labels_at(strata, seen.index, given.n, "strata"),
     )
     sides = [x.pair for x in xs], [y.pair for y in ys]
     way: Any
     if rank is None:
         way = _Pairs(*sides, unbiased)
     else:
-        way = _RankedPairs(*sides, unbiased, rank, generator, owner)
+        way = _RankedPairs(*sides, unbiased, rank, generator)
     drawn = resample(
         None,
         way.evaluate,
@@ -139,19 +139,18 @@ def hsic_agg_test(
         generator,
         largest_batch=int(max(16, get_config().memory // (128 * seen.pair.n))),
         data=np.arange(seen.pair.n),
-        owner=owner,
     )
     T = np.vstack([drawn.observed, drawn.values])
     found = combined(T, way.resolution)
     exponents = [x.exponents[0] + y.exponents[1] for x in xs for y in ys]
-    statistics = rescaled(T[0], np.array(exponents), owner)
+    statistics = rescaled(T[0], np.array(exponents))
     notes = [f"largest studentised {estimator} HSIC of {len(kernels)} pairs of kernels"]
     notes += design_words(given, seen, blocks, strata)
     told: dict[str, Any] = {} if rank is None else way.about()
     notes += [f"kernels of {rank_words(told['rank'])}"] if told else []
     result = combined_result(found, kernels, statistics, ", ".join(notes), (given.n,))
     if told:
-        error = rescaled(told["approximation_error"], np.array(exponents), owner)
+        error = rescaled(told["approximation_error"], np.array(exponents))
         result.extra.update(told | {"approximation_error": error})
     return result
 
@@ -164,12 +163,9 @@ def paired_collections(
     n_bandwidths: int,
     families: Any,
     sample_weight: Any,
-    owner: str,
 ) -> tuple[list[Pair], list[Pair]]:
     """Return a pair for each kernel of X, and one for each kernel of Y.
 
-    Parameters
-    ----------
     X, Y : collections of n points
         The variables.
     kernels_x, kernels_y : sequence or None
@@ -178,16 +174,14 @@ def paired_collections(
         Of collections that are made for the data.
     sample_weight : array or None
         Weights.
-    owner : str
-        Whose arguments they are.
     """
-    several = [None if k is None else listed(k, owner) for k in (kernels_x, kernels_y)]
+    several = [None if k is None else listed(k) for k in (kernels_x, kernels_y)]
     heads = [None if k is None else k[0] for k in several]
-    pair = paired(X, Y, heads[0], heads[1], sample_weight, owner)
+    pair = paired(X, Y, heads[0], heads[1], sample_weight)
 
     def made(points: Any, given: list[Kernel] | None) -> list[Kernel]:
         if given is None:
-            return grid(points, n_bandwidths, families, pair.weights, owner)
+            return grid(points, n_bandwidths, families, pair.weights)
         return given
 
     firsts, seconds = [], []
@@ -195,12 +189,12 @@ def paired_collections(
         if kernel.domain == pair.kernel_x.domain:
             firsts.append(replace(pair, kernel_x=kernel.fit_params(pair.X, pair.weights)))
         else:
-            firsts.append(paired(X, Y, kernel, heads[1], sample_weight, owner))
+            firsts.append(paired(X, Y, kernel, heads[1], sample_weight))
     for kernel in made(pair.Y, several[1]):
         if kernel.domain == pair.kernel_y.domain:
             seconds.append(replace(pair, kernel_y=kernel.fit_params(pair.Y, pair.weights)))
         else:
-            seconds.append(paired(X, Y, heads[0], kernel, sample_weight, owner))
+            seconds.append(paired(X, Y, heads[0], kernel, sample_weight))
     return firsts, seconds
 
 
@@ -256,24 +250,18 @@ class _RankedPairs:
     """The criteria of all pairs of kernels, each kernel by its own features."""
 
     def __init__(
-        self,
-        xs: list[Pair],
-        ys: list[Pair],
-        unbiased: bool,
-        rank: int,
-        rng: np.random.Generator,
-        owner: str,
+        self, xs: list[Pair], ys: list[Pair], unbiased: bool, rank: int, rng: np.random.Generator
     ):
         n = xs[0].n
         w = np.ones(n) if xs[0].weights is None else xs[0].weights
-        check_index(rank, "rank", owner, 1)
+        check_index(rank, "rank", 1)
         require_memory(
             8 * n * min(n, rank) * (2 * len(xs) * len(ys) + len(xs) + len(ys)),
-            f"{owner}: {rank} features of {n} points for {len(xs)} and {len(ys)} kernels",
+            f"{who()}: {rank} features of {n} points for {len(xs)} and {len(ys)} kernels",
             "Use a smaller rank or fewer kernels",
         )
-        first = [pivoted_factor(x.kernel_x, x.X, rank, rng, owner) for x in xs]
-        second = [pivoted_factor(y.kernel_y, y.Y, rank, rng, owner) for y in ys]
+        first = [pivoted_factor(x.kernel_x, x.X, rank, rng) for x in xs]
+        second = [pivoted_factor(y.kernel_y, y.Y, rank, rng) for y in ys]
         place = xs[0].place
         self.ways = [Factored(x, y, w, unbiased, place=place) for x in first for y in second]
         self.resolution = np.array([way.resolution for way in self.ways])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import require_memory
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult
@@ -33,6 +33,7 @@ from mercer.statistics.samples import Pair, as_rng, one_sample, paired
 NULLS = ("gamma", "spectral", "permutation")
 
 
+@speaks("kci_test")
 def kci_test(
     X: Any,
     Y: Any,
@@ -155,27 +156,26 @@ def kci_test(
     >>> hsic_test(x, y, rng=0).pvalue < 0.01, kci_test(x, y, z, rng=0).pvalue > 0.05
     (True, True)
     """
-    owner = "kci_test"
     if not (isinstance(null, str) and null in NULLS):
-        raise InvalidInput(f"{owner}: null={null!r}; give one of {', '.join(map(repr, NULLS))}.")
-    check_index(n_permutations, "n_permutations", owner, 1)
+        raise InvalidInput(f"{who()}: null={null!r}; give one of {', '.join(map(repr, NULLS))}.")
+    check_index(n_permutations, "n_permutations", 1)
     if early_stop is not None:
-        check_index(early_stop, "early_stop", owner, 1)
-    _refuse(null, {"blocks": blocks, "strata": strata, "early_stop": early_stop}, owner)
-    fixed = _check_ridge(ridge, owner)
-    generator = as_rng(rng, owner)
-    both = paired(X, Y, kernel_x, kernel_y, sample_weight, owner)
-    kz, points = _condition(Z, kernel_z, both, owner)
-    seen = observations(both, owner, repeat=False)
+        check_index(early_stop, "early_stop", 1)
+    _refuse(null, {"blocks": blocks, "strata": strata, "early_stop": early_stop})
+    fixed = _check_ridge(ridge)
+    generator = as_rng(rng)
+    both = paired(X, Y, kernel_x, kernel_y, sample_weight)
+    kz, points = _condition(Z, kernel_z, both)
+    seen = observations(both, repeat=False)
     pair, w = seen.pair, seen.weights
     total = float(w.sum()) if seen.counted else float(pair.n)
     if total < 4:
-        raise InvalidInput(f"{owner}: {total:g} rows are too few; give at least 4.")
+        raise InvalidInput(f"{who()}: {total:g} rows are too few; give at least 4.")
     n = pair.n
     if rank is None:
         cure = "Give a rank, or use fewer rows"
-        require_memory(112 * n * n, f"{owner}: the matrices of {n} rows", cure)
-    kernel, points, e = in_range(kz, points_at(kz, points, seen.index, owner), owner)
+        require_memory(112 * n * n, f"{who()}: the matrices of {n} rows", cure)
+    kernel, points, e = in_range(kz, points_at(kz, points, seen.index))
     exponent = sum(seen.exponents) + e
     fixed = None if fixed is None else max(float(np.ldexp(fixed, -e)), TINY)
     tuned = kernel_z is None
@@ -189,7 +189,7 @@ def kci_test(
         fits = regress(targets, kernel, points, fixed, tuned=tuned)
         first, second = (t.residuals(f) for t, f in zip(targets, fits, strict=True))
     else:
-        options = (fixed, tuned, rank, generator, owner)
+        options = (fixed, tuned, rank, generator)
         residuals, fits, told = residual_factors(pair, kernel, points, seen.counted, *options)
         first, second = residuals
     kernels = {"kernel_x": both.kernel_x, "kernel_y": both.kernel_y, "kernel_z": kz}
@@ -207,10 +207,10 @@ def kci_test(
     if null == "permutation":
         rows = np.repeat(np.arange(n), w.astype(int)) if seen.counted else np.arange(n)
         labels = [
-            labels_at(values, seen.index[rows], both.n, name, owner)
+            labels_at(values, seen.index[rows], both.n, name)
             for name, values in (("blocks", blocks), ("strata", strata))
         ]
-        way = _Shuffled(first, second, w, rows, labels, rank is not None, owner)
+        way = _Shuffled(first, second, w, rows, labels, rank is not None)
         what = "residuals of Y" if blocks is None else "blocks of residuals of Y"
         within = "" if strata is None else " within strata"
         method = f"KCI, {what} shuffled{within} (approximate){words}"
@@ -224,40 +224,38 @@ def kci_test(
         if null == "gamma":
             p = gamma_tail(statistic, mean, variance)
             method = f"KCI, gamma approximation (asymptotic){words}"
-            statistic = rescaled(statistic, exponent, owner)
+            statistic = rescaled(statistic, exponent)
             return TestResult(statistic, p, None, method, 0, (both.n,), extra=extra)
         way = _ChiSquares(statistic, law)
         method = f"KCI, weighted χ² law (asymptotic){words}"
-    drawn = draw_rescaled(
-        way, way, n_permutations, generator, early_stop, way.size, exponent, owner
-    )
+    drawn = draw_rescaled(way, way, n_permutations, generator, early_stop, way.size, exponent)
     return drawn_result(drawn, method, (both.n,), extra)
 
 
-def _condition(Z: Any, kernel: Any, both: Pair, owner: str) -> tuple[Any, Any]:
+def _condition(Z: Any, kernel: Any, both: Pair) -> tuple[Any, Any]:
     """Return the kernel of Z, made for its points, and the points."""
     if Z is None:
-        raise InvalidInput(f"{owner}: Z is None; give what to condition on, or use hsic_test.")
-    kz, points = one_sample(Z, kernel, owner, "Z")
+        raise InvalidInput(f"{who()}: Z is None; give what to condition on, or use hsic_test.")
+    kz, points = one_sample(Z, kernel, "Z")
     n = kz.domain.size(points)
     if n != both.n:
         raise InvalidInput(
-            f"{owner}: X has {both.n} rows and Z has {n}; row i of all must belong together."
+            f"{who()}: X has {both.n} rows and Z has {n}; row i of all must belong together."
         )
     try:
         points = kz.domain.check_training(points, "Z")
     except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None
+        raise InvalidInput(f"{who()}: {str(error).removeprefix('Precomputed: ')}") from None
     return kz.fit_params(points, both.weights), points
 
 
-def _refuse(null: str, options: dict[str, Any], owner: str) -> None:
+def _refuse(null: str, options: dict[str, Any]) -> None:
     """Refuse what a null does not know."""
     known = {"gamma": (), "spectral": ("early_stop",)}.get(null, tuple(options))
     for name, value in options.items():
         if value is not None and name not in known:
             raise InvalidInput(
-                f"{owner}: null={null!r} does not go with {name}; use null='permutation', which "
+                f"{who()}: null={null!r} does not go with {name}; use null='permutation', which "
                 "does."
             )
 
@@ -290,18 +288,17 @@ class _Shuffled:
         rows: np.ndarray,
         labels: list[Any],
         features: bool,
-        owner: str,
     ):
         self.total, self.size = float(w.sum()), len(rows)
         if self.size > len(w):
-            what = f"{owner}: the matrices of {self.size} rows"
+            what = f"{who()}: the matrices of {self.size} rows"
             if features:
                 first, second = first[rows], second[rows]
             else:
                 require_memory(40 * self.size**2, what, "Give a rank, or use fewer rows")
                 first, second = (M[np.ix_(rows, rows)] for M in (first, second))
             w = np.ones(self.size)
-        self.design = Shuffle(self.size, blocks=labels[0], strata=labels[1], owner=owner)
+        self.design = Shuffle(self.size, blocks=labels[0], strata=labels[1])
         if features:
             self.way: Any = Factored(Factor(first, 0.0), Factor(second, 0.0), w, False)
         else:
@@ -333,10 +330,10 @@ class _ChiSquares:
         return draws @ self.weights
 
 
-def _check_ridge(ridge: Any, owner: str) -> float | None:
+def _check_ridge(ridge: Any) -> float | None:
     if isinstance(ridge, str) and ridge == "loo":
         return None
     number = isinstance(ridge, int | float | np.number) and not isinstance(ridge, bool)
     if not number or not (np.isfinite(ridge) and ridge > 0):
-        raise InvalidInput(f"{owner}: ridge={ridge!r}; give 'loo' or a positive number.")
+        raise InvalidInput(f"{who()}: ridge={ridge!r}; give 'loo' or a positive number.")
     return float(ridge)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.errors import who
 from mercer.kernels import RBF, Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator, gram_of
@@ -323,7 +324,6 @@ def residual_factors(
     tuned: bool,
     rank: Any,
     rng: np.random.Generator,
-    owner: str,
 ) -> tuple[list[np.ndarray], list[Fit], dict[str, Any]]:
     """Return the residuals of both targets given Z, the fits, and what is told of the features.
 
@@ -345,14 +345,12 @@ def residual_factors(
         Most features of each kernel.
     rng : Generator
         Source of pivots and of the rows that choose.
-    owner : str
-        Whose arguments they are.
     """
-    n, rank = pair.n, check_index(rank, "rank", owner, 1)
+    n, rank = pair.n, check_index(rank, "rank", 1)
     w = np.ones(n) if pair.weights is None else pair.weights
     require_memory(
         8 * 10 * n * min(n, rank),
-        f"{owner}: {rank} features of {n} points for three kernels",
+        f"{who()}: {rank} features of {n} points for three kernels",
         "Use a smaller rank",
     )
     operator = _Hadamard(gram_of(pair.kernel_x, pair.X), gram_of(kernel, Z))
@@ -373,7 +371,7 @@ def residual_factors(
                 (factor(Gram(RBF(scale * part), at, keep=False)), scale * part)
                 for part in (NARROWER if n > TUNED else (1.0,))
             ]
-            for scale, at in _chosen(pair, kernel, Z, points, w, counted, ridge, rng, owner)
+            for scale, at in _chosen(pair, kernel, Z, points, w, counted, ridge, rng)
         ]
     fits, residuals = [], []
     for target, several in zip(targets, candidates, strict=True):
@@ -404,16 +402,15 @@ def _chosen(
     counted: bool,
     ridge: float | None,
     rng: np.random.Generator,
-    owner: str,
 ) -> list[tuple[float, Any]]:
     """Return for each target the length scale, and Z in the metric, that some rows choose."""
     some = np.arange(pair.n)
     if pair.n > TUNED:
         some = np.sort(rng.choice(pair.n, TUNED, replace=False))
-    own = points_at(kernel, Z, some, owner)
-    K = gram_matrix(pair.kernel_x, points_at(pair.kernel_x, pair.X, some, owner))
+    own = points_at(kernel, Z, some)
+    K = gram_matrix(pair.kernel_x, points_at(pair.kernel_x, pair.X, some))
     K *= gram_matrix(kernel, own)
-    L = gram_matrix(pair.kernel_y, points_at(pair.kernel_y, pair.Y, some, owner))
+    L = gram_matrix(pair.kernel_y, points_at(pair.kernel_y, pair.Y, some))
     parts = [Target(M, w[some], counted) for M in (K, L)]
     at = points[some] if isinstance(points, np.ndarray) else own
     found = regress(parts, kernel, at, ridge, tuned=True, standard=isinstance(points, np.ndarray))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, Precomputed, PrecomputedBound
 from mercer.memory import row_blocks
 from mercer.operators import (
@@ -55,11 +55,11 @@ CONTRAST_ROUNDING = (
 )  # of k(x, x): nearer to their mean, points are all the same
 
 
-def require_observations(total: float, unbiased: bool, owner: str) -> None:
+def require_observations(total: float, unbiased: bool) -> None:
     """Refuse the unbiased estimator of fewer than four observations."""
     if unbiased and not total > 3:
         raise InvalidInput(
-            f"{owner}: the unbiased estimator needs at least 4 observations (total weight above "
+            f"{who()}: the unbiased estimator needs at least 4 observations (total weight above "
             f"3), got {total:g}; use estimator='biased' or more data."
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import require_memory
 from mercer.operators import joint
 from mercer.solvers import check_index
@@ -41,6 +41,7 @@ from mercer.statistics.samples import Pair, as_rng, paired
 # ---- The Hilbert-Schmidt independence criterion: how far a joint law is from independence ----
 
 
+@speaks("hsic")
 def hsic(
     X: Any,
     Y: Any,
@@ -101,22 +102,21 @@ def hsic(
     >>> bool(hsic(x, x**2) > 5 * hsic(x, np.roll(x, 50) ** 2))
     True
     """
-    owner = "hsic"
-    unbiased = check_estimator(estimator, owner) == "unbiased"
-    given = paired(X, Y, kernel_x, kernel_y, sample_weight, owner)
-    seen = observations(given, owner, repeat=False)
-    require_observations(float(seen.weights.sum()), unbiased, owner)
-    way = ways(seen.pair, unbiased, rank, as_rng(rng, owner), owner)
-    return float(rescaled(way.observed, sum(seen.exponents), owner))
+    unbiased = check_estimator(estimator) == "unbiased"
+    given = paired(X, Y, kernel_x, kernel_y, sample_weight)
+    seen = observations(given, repeat=False)
+    require_observations(float(seen.weights.sum()), unbiased)
+    way = ways(seen.pair, unbiased, rank, as_rng(rng))
+    return float(rescaled(way.observed, sum(seen.exponents)))
 
 
-def ways(pair: Pair, unbiased: bool, rank: Any, rng: np.random.Generator, owner: str) -> Any:
+def ways(pair: Pair, unbiased: bool, rank: Any, rng: np.random.Generator) -> Any:
     """Return how a pair is measured and shuffled: by factors of a given rank, or exactly."""
     if rank is None:
         return shuffles(pair, unbiased)
     w = np.ones(pair.n) if pair.weights is None else pair.weights
-    x = pivoted_factor(pair.kernel_x, pair.X, rank, rng, owner)
-    y = pivoted_factor(pair.kernel_y, pair.Y, rank, rng, owner)
+    x = pivoted_factor(pair.kernel_x, pair.X, rank, rng)
+    y = pivoted_factor(pair.kernel_y, pair.Y, rank, rng)
     return Factored(x, y, w, unbiased, place=pair.place)
 
 
@@ -126,6 +126,7 @@ def ways(pair: Pair, unbiased: bool, rank: Any, rng: np.random.Generator, owner:
 NULLS = ("permutation", "gamma", "moments")
 
 
+@speaks("hsic_test")
 def hsic_test(
     X: Any,
     Y: Any,
@@ -216,15 +217,13 @@ def hsic_test(
     >>> hsic_test(x, y, rng=0).pvalue
     0.001
     """
-    owner = "hsic_test"
-    check_options(estimator, null, n_permutations, early_stop, owner)
-    generator = as_rng(rng, owner)
-    given = paired(X, Y, kernel_x, kernel_y, sample_weight, owner)
+    check_options(estimator, null, n_permutations, early_stop)
+    generator = as_rng(rng)
+    given = paired(X, Y, kernel_x, kernel_y, sample_weight)
     return pair_test(
         given,
         n_permutations,
         generator,
-        owner,
         estimator=estimator,
         null=null,
         blocks=blocks,
@@ -234,31 +233,26 @@ def hsic_test(
     )
 
 
-def check_options(
-    estimator: Any, null: Any, n_permutations: Any, early_stop: Any, owner: str
-) -> None:
+def check_options(estimator: Any, null: Any, n_permutations: Any, early_stop: Any) -> None:
     """Refuse options that no test of independence knows.
 
     Parameters
     ----------
     estimator, null, n_permutations, early_stop : object
         As the user gave them.
-    owner : str
-        Whose options they are.
     """
-    check_estimator(estimator, owner)
+    check_estimator(estimator)
     if not (isinstance(null, str) and null in NULLS):
-        raise InvalidInput(f"{owner}: null={null!r}; give one of {', '.join(map(repr, NULLS))}.")
-    check_index(n_permutations, "n_permutations", owner, 1)
+        raise InvalidInput(f"{who()}: null={null!r}; give one of {', '.join(map(repr, NULLS))}.")
+    check_index(n_permutations, "n_permutations", 1)
     if early_stop is not None:
-        check_index(early_stop, "early_stop", owner, 1)
+        check_index(early_stop, "early_stop", 1)
 
 
 def pair_test(
     given: Pair,
     n_permutations: int,
     rng: np.random.Generator,
-    owner: str,
     *,
     estimator: str,
     null: str,
@@ -277,8 +271,6 @@ def pair_test(
         Number of shuffles.
     rng : Generator
         Source of randomness.
-    owner : str
-        Whose arguments they are.
     estimator, null, blocks, strata, early_stop, rank : object
         Options.
     """
@@ -288,32 +280,31 @@ def pair_test(
         "kernel_y": given.kernel_y,
         "characteristic": bool(given.kernel_x.characteristic and given.kernel_y.characteristic),
     }
-    seen = observations(given, owner)
+    seen = observations(given)
     pair, exponent = seen.pair, sum(seen.exponents)
-    require_observations(float(seen.weights.sum()), unbiased, owner)
+    require_observations(float(seen.weights.sum()), unbiased)
     if null != "permutation":
         shuffled = {"blocks": blocks, "strata": strata, "early_stop": early_stop, "rank": rank}
-        _refuse(null, unbiased, pair, shuffled, owner)
-        found = (_moments if null == "moments" else _gamma)(pair, unbiased, owner)
+        _refuse(null, unbiased, pair, shuffled)
+        found = (_moments if null == "moments" else _gamma)(pair, unbiased)
         with np.errstate(over="ignore", under="ignore"):
             mean, variance = (float(np.ldexp(m, k * exponent)) for k, m in enumerate(found[3], 1))
         extra |= {"mean": mean, "variance": variance} | found[4]
         notes = [f"{estimator} HSIC", found[2], *_weight_words(given, seen)]
-        statistic = rescaled(found[0], exponent, owner)
+        statistic = rescaled(found[0], exponent)
         return TestResult(statistic, found[1], None, ", ".join(notes), 0, (given.n,), extra=extra)
     design = Shuffle(
         pair.n,
-        blocks=labels_at(blocks, seen.index, given.n, "blocks", owner),
-        strata=labels_at(strata, seen.index, given.n, "strata", owner),
-        owner=owner,
+        blocks=labels_at(blocks, seen.index, given.n, "blocks"),
+        strata=labels_at(strata, seen.index, given.n, "strata"),
     )
-    way = ways(pair, unbiased, rank, rng, owner)
+    way = ways(pair, unbiased, rank, rng)
     there = way.place if isinstance(way, DeviceGathered) else None
     draws = drawn_there(design, there, n_permutations)
-    drawn = draw_rescaled(way, draws, n_permutations, rng, early_stop, pair.n, exponent, owner)
+    drawn = draw_rescaled(way, draws, n_permutations, rng, early_stop, pair.n, exponent)
     notes = [f"{estimator} HSIC", *design_words(given, seen, blocks, strata)]
     if rank is not None:
-        extra["approximation_error"] = rescaled(way.error, exponent, owner)
+        extra["approximation_error"] = rescaled(way.error, exponent)
         extra["rank"] = tuple(factor.rank for factor in way.factors)
         extra["trace_error"] = tuple(factor.share for factor in way.factors)
         notes.append(f"kernels of {rank_words(extra['rank'])}")
@@ -321,32 +312,32 @@ def pair_test(
     return drawn_result(drawn, ", ".join(notes), (given.n,), extra)
 
 
-def _refuse(null: str, unbiased: bool, pair: Pair, options: dict[str, Any], owner: str) -> None:
+def _refuse(null: str, unbiased: bool, pair: Pair, options: dict[str, Any]) -> None:
     """Refuse what only shuffles can do."""
     for name, value in options.items():
         if value is not None:
             raise InvalidInput(
-                f"{owner}: {name} is for null='permutation'; null={null!r} is a formula for all "
+                f"{who()}: {name} is for null='permutation'; null={null!r} is a formula for all "
                 "shuffles of single rows."
             )
     if pair.weights is not None:
         raise InvalidInput(
-            f"{owner}: null={null!r} takes weights that are whole numbers; use "
+            f"{who()}: null={null!r} takes weights that are whole numbers; use "
             "null='permutation' for others."
         )
     if null == "gamma" and unbiased:
         raise InvalidInput(
-            f"{owner}: null='gamma' is the law of the biased estimate; use estimator='biased', or "
+            f"{who()}: null='gamma' is the law of the biased estimate; use estimator='biased', or "
             "null='moments'."
         )
     if null == "gamma" and pair.n < 6:
         raise InvalidInput(
-            f"{owner}: null='gamma' needs at least 6 observations, got {pair.n}; use "
+            f"{who()}: null='gamma' needs at least 6 observations, got {pair.n}; use "
             "null='permutation'."
         )
 
 
-def _gamma(pair: Pair, unbiased: bool, owner: str) -> tuple[float, float, str, Any, dict]:
+def _gamma(pair: Pair, unbiased: bool) -> tuple[float, float, str, Any, dict]:
     """Return statistic, p-value, words, moments and more, of the law of Gretton et al. (2007).
 
     For kernels of any diagonal: the mean is (E k(x,x) − ‖μ‖²)(E l(y,y) − ‖ν‖²)/n, the variance
@@ -379,12 +370,12 @@ def _gamma(pair: Pair, unbiased: bool, owner: str) -> tuple[float, float, str, A
     return statistic, gamma_tail(statistic, mean, variance), words, (mean, variance), {}
 
 
-def _moments(pair: Pair, unbiased: bool, owner: str) -> tuple[float, float, str, Any, dict]:
+def _moments(pair: Pair, unbiased: bool) -> tuple[float, float, str, Any, dict]:
     """Return the same by the exact moments over all shuffles."""
     n = pair.n
     require_memory(
         24 * n * n,
-        f"{owner}: the two {n} × {n} matrices for null='moments'",
+        f"{who()}: the two {n} × {n} matrices for null='moments'",
         "Use null='gamma', or rank=… with null='permutation'",
     )
     K = gram_matrix(pair.kernel_x, pair.X)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import (
     RBF,
     Bound,
@@ -49,7 +49,7 @@ class SteinKernel(Kernel):
         super().__init__(kernel=kernel, score=score)
 
     def _check_params(self) -> None:
-        refuse_rough(self.kernel, "SteinKernel")
+        refuse_rough(self.kernel)
 
     def _words(self) -> list[str]:
         return self.kernel._words()
@@ -236,31 +236,31 @@ def _matern_curvature(s: np.ndarray, nu: float) -> np.ndarray:
     return nu**2 * 2 ** (1 - nu) / gamma(nu) * z ** (nu - 2) * kv(2 - nu, z)
 
 
-def refuse_rough(kernel: Any, owner: str) -> None:
+def refuse_rough(kernel: Any) -> None:
     """Refuse a kernel whose second derivatives are not known, or do not exist."""
     cure = "; use RBF, RationalQuadratic, Matern(nu=2.5), or sums and products of these."
     kind = type(kernel)
     if issubclass(kind, Sum | Product):
-        refuse_rough(kernel.k1, owner)
-        refuse_rough(kernel.k2, owner)
+        refuse_rough(kernel.k1)
+        refuse_rough(kernel.k2)
     elif issubclass(kind, Power):
-        refuse_rough(kernel.kernel, owner)
+        refuse_rough(kernel.kernel)
     elif issubclass(kind, Constant):
         return
     elif not issubclass(kind, Radial) or kind._bind is not Radial._bind:
         raise InvalidInput(
-            f"{owner}: {kernel!r} is no smooth function of the Euclidean distance, and a Stein "
+            f"{who()}: {kernel!r} is no smooth function of the Euclidean distance, and a Stein "
             f"kernel needs second derivatives{cure}"
         )
     elif issubclass(kind, Matern) and not kernel.nu > 1:
         raise InvalidInput(
-            f"{owner}: {kernel!r} has no second derivatives, which a Stein kernel needs; ν must "
+            f"{who()}: {kernel!r} has no second derivatives, which a Stein kernel needs; ν must "
             f"exceed 1{cure}"
         )
     elif not issubclass(kind, Matern) and kernel._rough:
-        raise InvalidInput(f"{owner}: {kernel!r} is not smooth where two points meet{cure}")
+        raise InvalidInput(f"{who()}: {kernel!r} is not smooth where two points meet{cure}")
     elif not belongs(kernel, "_slope") or kind._slope is Radial._slope:
         raise InvalidInput(
-            f"{owner}: {kernel!r} does not say its slope at distance 0; write _slope(s, xp) in "
+            f"{who()}: {kernel!r} does not say its slope at distance 0; write _slope(s, xp) in "
             f"{kind.__name__}{cure}"
         )

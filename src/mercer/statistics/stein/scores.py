@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 
 # Central differences err by h²|f‴|/6 + eps|f|/h, least near the cube root of eps.
 STEP = float(np.finfo(np.float64).eps) ** (1 / 3)
@@ -15,7 +15,7 @@ LOGARITHMS = ("logpdf", "logpmf", "log_prob", "score_samples", "log_likelihood",
 LEAST_POWER = 0.99  # p ≈ tᵃ at distance t of an end; below a = 1 the score has no variance
 
 
-def as_score(score: Any, owner: str) -> Callable[[np.ndarray], np.ndarray]:
+def as_score(score: Any) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function of points (n, d) whose answers are checked to be (n, d) and finite.
 
     Parameters
@@ -23,36 +23,34 @@ def as_score(score: Any, owner: str) -> Callable[[np.ndarray], np.ndarray]:
     score : callable, or object with logpdf or score_samples
         A function X ↦ ∇ log p(X), or a density; of a multivariate normal the score is taken in
         closed form, of others by central differences.
-    owner : str
-        Whose argument it is, for messages.
     """
-    closed = _normal_score(score, owner)
+    closed = _normal_score(score)
     if closed is not None:
         return closed
-    density = _log_density(score, owner)
+    density = _log_density(score)
     if density is not None:
 
         def differences(X: np.ndarray) -> np.ndarray:
-            _refuse_edges(score, X, owner)
-            return _central_differences(density, X, owner)
+            _refuse_edges(score, X)
+            return _central_differences(density, X)
 
         return differences
     if not callable(score) or isinstance(score, type):
         raise InvalidInput(
-            f"{owner}: score={score!r} is neither a function X ↦ ∇ log p(X) nor a density with "
+            f"{who()}: score={score!r} is neither a function X ↦ ∇ log p(X) nor a density with "
             "logpdf or score_samples, such as scipy.stats.norm(0, 1)."
         )
     name = getattr(getattr(score, "func", score), "__name__", "")
     if name in LOGARITHMS:
         raise InvalidInput(
-            f"{owner}: score is the function {name}, and the score is the slope ∇ log p, not log "
+            f"{who()}: score is the function {name}, and the score is the slope ∇ log p, not log "
             "p; give the density itself, an object with logpdf or score_samples such as "
             "scipy.stats.norm(0, 1), or a function X ↦ ∇ log p(X)."
         )
-    return lambda X: _checked(score(X), X, owner, "score(X)")
+    return lambda X: _checked(score(X), X, "score(X)")
 
 
-def _checked(values: Any, X: np.ndarray, owner: str, what: str) -> np.ndarray:
+def _checked(values: Any, X: np.ndarray, what: str) -> np.ndarray:
     """Return the answer of a user's function as an array of the shape of X."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
@@ -60,25 +58,25 @@ def _checked(values: Any, X: np.ndarray, owner: str, what: str) -> np.ndarray:
         S = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"{owner}: {what} is a {type(values).__name__}, not an array of numbers."
+            f"{who()}: {what} is a {type(values).__name__}, not an array of numbers."
         ) from None
     if X.shape[1] == 1 and S.shape == (len(X),):
         S = S[:, None]
     if S.shape != X.shape:
         raise InvalidInput(
-            f"{owner}: {what} has shape {S.shape} for points of shape {X.shape}; the score is the "
+            f"{who()}: {what} has shape {S.shape} for points of shape {X.shape}; the score is the "
             "gradient of log p in x, one row for each point and one column for each coordinate."
         )
     if not np.isfinite(S).all():
         i = int(np.flatnonzero(~np.isfinite(S).all(1))[0])
         raise InvalidInput(
-            f"{owner}: {what} is not finite at row {i} of X: the density is 0 or not smooth there. "
+            f"{who()}: {what} is not finite at row {i} of X: the density is 0 or not smooth there. "
             "A Stein test needs a smooth density that is positive at all points."
         )
     return S
 
 
-def _normal_score(score: Any, owner: str) -> Callable[[np.ndarray], np.ndarray] | None:
+def _normal_score(score: Any) -> Callable[[np.ndarray], np.ndarray] | None:
     """Return −Σ⁻¹(x−μ) for scipy's frozen multivariate normal."""
     if type(score).__name__ != "multivariate_normal_frozen":
         return None
@@ -88,21 +86,21 @@ def _normal_score(score: Any, owner: str) -> Callable[[np.ndarray], np.ndarray] 
         root = np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
         raise InvalidInput(
-            f"{owner}: the covariance of the normal is singular, so it has no density."
+            f"{who()}: the covariance of the normal is singular, so it has no density."
         ) from None
     from scipy.linalg import cho_solve
 
     def closed(X: np.ndarray) -> np.ndarray:
         if X.shape[1] != len(mean):
             raise InvalidInput(
-                f"{owner}: the normal has {len(mean)} coordinates and X has {X.shape[1]} columns."
+                f"{who()}: the normal has {len(mean)} coordinates and X has {X.shape[1]} columns."
             )
-        return _checked(-cho_solve((root, True), (X - mean).T).T, X, owner, "the score")
+        return _checked(-cho_solve((root, True), (X - mean).T).T, X, "the score")
 
     return closed
 
 
-def _log_density(score: Any, owner: str) -> Callable[[np.ndarray], Any] | None:
+def _log_density(score: Any) -> Callable[[np.ndarray], Any] | None:
     """Return X ↦ log p(X) of a density, one number for each row."""
     if hasattr(score, "logpdf"):
         from scipy.stats import gaussian_kde
@@ -115,7 +113,7 @@ def _log_density(score: Any, owner: str) -> Callable[[np.ndarray], Any] | None:
     return None
 
 
-def _refuse_edges(density: Any, X: np.ndarray, owner: str) -> None:
+def _refuse_edges(density: Any, X: np.ndarray) -> None:
     """Refuse a density of scipy that does not go to 0 at an end of its support.
 
     Integration by parts leaves p·k at the end, and the Stein discrepancy of p itself is then above
@@ -136,18 +134,18 @@ def _refuse_edges(density: Any, X: np.ndarray, owner: str) -> None:
         reach = float(np.abs(X - end).max()) or 1.0
         t = max(1e-6 * reach, 2.0**12 * float(np.spacing(abs(end))))
         with np.errstate(all="ignore"):
-            near, far = _values(density.logpdf, end + sign * t * np.array([1.0, 2.0]), owner)
+            near, far = _values(density.logpdf, end + sign * t * np.array([1.0, 2.0]))
         if near == -np.inf or far - near >= LEAST_POWER * np.log(2.0):
             continue
         change = "log |x − end|" if np.isinf(low) or np.isinf(high) else "the logit"
         raise InvalidInput(
-            f"{owner}: the density does not go to 0 (at least as a straight line) at the end "
+            f"{who()}: the density does not go to 0 (at least as a straight line) at the end "
             f"{end:g} of its support, as a Stein discrepancy needs; transform first ({change} of "
             "the points) and add the log-Jacobian to log p, as in the example of ksd."
         )
 
 
-def _central_differences(density: Callable, X: np.ndarray, owner: str) -> np.ndarray:
+def _central_differences(density: Callable, X: np.ndarray) -> np.ndarray:
     """Return (log p(x + h) − log p(x − h))/2h, coordinate by coordinate."""
     n, d = X.shape
     out = np.empty((n, d))
@@ -159,24 +157,24 @@ def _central_differences(density: Callable, X: np.ndarray, owner: str) -> np.nda
         up[:, k] += STEP * scale
         down[:, k] -= STEP * scale
         gap = up[:, k] - down[:, k]
-        above, below = _values(density, up, owner), _values(density, down, owner)
+        above, below = _values(density, up), _values(density, down)
         with np.errstate(invalid="ignore"):
             out[:, k] = (above - below) / gap
-    return _checked(out, X, owner, "the difference of log p")
+    return _checked(out, X, "the difference of log p")
 
 
-def _values(density: Callable, X: np.ndarray, owner: str) -> np.ndarray:
+def _values(density: Callable, X: np.ndarray) -> np.ndarray:
     try:
         values = np.asarray(density(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{owner}: the density does not take points of shape {X.shape}: {error}"
+            f"{who()}: the density does not take points of shape {X.shape}: {error}"
         ) from error
     if values.shape == () and len(X) == 1:
         values = values[None]
     if values.shape != (len(X),):
         raise InvalidInput(
-            f"{owner}: the log-density of {len(X)} points of {X.shape[1]} columns has shape "
+            f"{who()}: the log-density of {len(X)} points of {X.shape[1]} columns has shape "
             f"{values.shape}; give a density of {X.shape[1]} coordinates, one value a point."
         )
     return values

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Vectors
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import check_weights
 from mercer.memory import require_memory
 from mercer.operators import Gram
@@ -23,6 +23,7 @@ from mercer.statistics.stein.kernel import ScoredStein, SteinKernel, refuse_roug
 from mercer.statistics.stein.scores import as_score
 
 
+@speaks("ksd")
 def ksd(
     X: Any,
     score: Any,
@@ -85,10 +86,11 @@ def ksd(
     >>> bool(abs(ksd(u, lambda u: 1 - np.exp(u))) < 0.01)
     True
     """
-    data = _prepared(X, score, kernel, estimator, sample_weight, rank, as_rng(rng, "ksd"), "ksd")
+    data = _prepared(X, score, kernel, estimator, sample_weight, rank, as_rng(rng))
     return float(data.statistic(data.weights[None, :])[0])
 
 
+@speaks("ksd_test")
 def ksd_test(
     X: Any,
     score: Any,
@@ -170,21 +172,20 @@ def ksd_test(
     >>> bool(ksd_test(u, lambda u: 1 - np.exp(u), rng=0).pvalue > 0.05)
     True
     """
-    owner = "ksd_test"
-    generator = as_rng(rng, owner)
-    check_index(n_permutations, "n_permutations", owner, 1)
-    data = _prepared(X, score, kernel, estimator, sample_weight, rank, generator, owner)
+    generator = as_rng(rng)
+    check_index(n_permutations, "n_permutations", 1)
+    data = _prepared(X, score, kernel, estimator, sample_weight, rank, generator)
     copies = np.arange(len(data.rows))
     if data.counted:
         counts = data.weights.astype(np.int64)
         require_memory(
             64 * int(counts.sum()),
-            f"{owner}: signs of the {int(counts.sum())} rows that the weights count",
+            f"{who()}: signs of the {int(counts.sum())} rows that the weights count",
             "Give weights that are not whole numbers, which stay with their rows",
         )
         copies = np.repeat(copies, counts)
-    labels = labels_at(blocks, data.rows[copies], data.given, "blocks", owner)
-    design = Signs(len(copies), blocks=labels, owner=owner)
+    labels = labels_at(blocks, data.rows[copies], data.given, "blocks")
+    design = Signs(len(copies), blocks=labels)
     first = np.searchsorted(copies, np.arange(len(data.rows)))
 
     def evaluate(signs: np.ndarray) -> np.ndarray:
@@ -200,7 +201,6 @@ def ksd_test(
         generator,
         early_stop=early_stop,
         largest_batch=max(1, get_config().memory // (64 * design.n)),
-        owner=owner,
     )
     method = f"{estimator} kernel Stein discrepancy, wild bootstrap (asymptotic)"
     method += ", blocks share a sign" if blocks is not None else ""
@@ -231,7 +231,6 @@ class _Sample:
     given: int
     counted: bool
     own: np.ndarray
-    owner: str
     low: PartialCholesky | None = None
 
     def statistic(self, V: np.ndarray) -> np.ndarray:
@@ -248,7 +247,7 @@ class _Sample:
                 forms = np.einsum("rb,rb->b", G, G)
                 diagonal = np.einsum("ri,ri->i", self.low.F, self.low.F)
             forms = (forms - float(share @ diagonal)) / (1.0 - float(share.sum()))
-        check_finite(forms, self.owner)
+        check_finite(forms)
         return forms
 
     def approximation_error(self) -> float:
@@ -272,20 +271,19 @@ def _prepared(
     sample_weight: Any,
     rank: int | None,
     rng: np.random.Generator,
-    owner: str,
 ) -> _Sample:
-    check_estimator(estimator, owner)
-    k, points = one_sample(X, kernel, owner)
+    check_estimator(estimator)
+    k, points = one_sample(X, kernel)
     if not isinstance(k.domain, Vectors):
         raise InvalidInput(
-            f"{owner}: {k!r} is not a kernel on rows of numbers, and a score is a gradient; use "
+            f"{who()}: {k!r} is not a kernel on rows of numbers, and a score is a gradient; use "
             "RBF, RationalQuadratic or Matern(nu=2.5)."
         )
-    refuse_rough(k, owner)
+    refuse_rough(k)
     points = points.toarray() if sp.issparse(points) else points
     points = np.ascontiguousarray(points, dtype=np.float64)
     n = len(points)
-    rows, weights, counted = rows_at(check_weights(sample_weight, n, owner), n, False, owner)
+    rows, weights, counted = rows_at(check_weights(sample_weight, n), n, False)
     w = np.ones(len(rows)) if weights is None else weights
     points = points[rows]
     own = np.zeros(len(w))
@@ -293,26 +291,26 @@ def _prepared(
         own = w**2 if weights is not None and not counted else w
         if len(w) < 2 and not (counted and w[0] > 1):
             raise InvalidInput(
-                f"{owner}: the unbiased estimator needs two points or more, got {len(rows)} of "
+                f"{who()}: the unbiased estimator needs two points or more, got {len(rows)} of "
                 f"weight {w.sum():g}; give more points, or use estimator='biased'."
             )
     # The score is taken once: rows of the Gram matrix and its diagonal share it.
-    gradient = as_score(score, owner)(points)
+    gradient = as_score(score)(points)
     stein = SteinKernel(k.fit_params(points, w), lambda _: gradient)
     if rank is None:
         gram = _in_main_memory(stein, points)
-        return _Sample(stein, gram, w, rows, n, counted, own, owner)
-    rank = min(check_index(rank, "rank", owner, 1), len(points))
+        return _Sample(stein, gram, w, rows, n, counted, own)
+    rank = min(check_index(rank, "rank", 1), len(points))
     require_memory(
         3 * 8 * rank * len(points),
-        f"{owner}: {rank} features of {len(points)} points",
+        f"{who()}: {rank} features of {len(points)} points",
         "Use a smaller rank",
     )
     # Rows of u at some points: these bring their scores along.
     stein = ScoredStein(stein.kernel)
     gram = _in_main_memory(stein, np.hstack([points, gradient]), keep=False)
     low = rpcholesky(gram, rank, random_state=int(rng.integers(2**31)))
-    return _Sample(stein, gram, w, rows, n, counted, own, owner, low)
+    return _Sample(stein, gram, w, rows, n, counted, own, low)
 
 
 def _in_main_memory(kernel: SteinKernel, points: np.ndarray, keep: bool | None = None) -> Gram:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.operators import Place, device_forms, many_forms, sources_of
@@ -196,22 +196,15 @@ class RankedForms:
     slack = 1e-9
 
     def __init__(
-        self,
-        samples: list[Labelled],
-        rank: int,
-        estimator: str,
-        rng: np.random.Generator,
-        owner: str,
+        self, samples: list[Labelled], rank: int, estimator: str, rng: np.random.Generator
     ):
         N, q = len(samples[0]), len(samples)
         require_memory(
             8 * N * min(rank, N) * (q + 2),
-            f"{owner}: factors of rank {min(rank, N)} of {q} kernels of {N} points",
+            f"{who()}: factors of rank {min(rank, N)} of {q} kernels of {N} points",
             "Use a smaller rank or fewer kernels",
         )
-        self.statistics = [
-            Discrepancy(points, estimator, owner, rank=rank, rng=rng) for points in samples
-        ]
+        self.statistics = [Discrepancy(points, estimator, rank=rank, rng=rng) for points in samples]
         self.points, self.place, self.estimator = samples[0], samples[0].place, estimator
         self.resolution = np.array([s.forms.resolution for s in self.statistics])
 
@@ -273,6 +266,7 @@ class RankedSigns(RankedForms):
 NULLS = ("permutation", "wild")
 
 
+@speaks("mmd_agg_test")
 def mmd_agg_test(
     X: Any,
     Y: Any,
@@ -354,30 +348,29 @@ def mmd_agg_test(
     >>> mmd_agg_test(x, y, rng=0).pvalue < 0.05
     True
     """
-    owner = "mmd_agg_test"
-    estimator = check_estimator(estimator, owner)
-    check_null(null, NULLS, owner)
-    generator = as_rng(rng, owner)
-    B = check_index(n_permutations, "n_permutations", owner, 1)
-    points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, sample_weight, owner)
-    points.require_weights(owner)
+    estimator = check_estimator(estimator)
+    check_null(null, NULLS)
+    generator = as_rng(rng)
+    B = check_index(n_permutations, "n_permutations", 1)
+    points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, sample_weight)
+    points.require_weights()
     if estimator == "unbiased":
-        points.require_two(owner)
+        points.require_two()
     if rank is not None:
-        check_index(rank, "rank", owner, 1)
+        check_index(rank, "rank", 1)
     centred = [centred_features(k, z, points.weights) for k, z in zip(collection, Z, strict=True)]
     method = f"largest studentised {estimator} MMD² of {len(collection)} kernels, "
     if null == "wild":
         if strata is not None:
             raise InvalidInput(
-                f"{owner}: null='wild' does not go with strata; use null='permutation', which does."
+                f"{who()}: null='wild' does not go with strata; use null='permutation', which does."
             )
-        design: Any = points.pairs(blocks, owner)
+        design: Any = points.pairs(blocks)
         data = np.ones(design.n)
         method += "wild bootstrap of Rademacher signs"
         method += ", blocks share a sign" if blocks is not None else ""
     else:
-        design = points.design(blocks, strata, owner)
+        design = points.design(blocks, strata)
         data = design.labels
         method += "permutations" + points.words(blocks, strata, design)
     statistic: Any
@@ -385,7 +378,7 @@ def mmd_agg_test(
         samples = [replace(points, kernel=k, Z=z) for k, z in centred]
         order = np.arange(len(samples))
         way = RankedSigns if null == "wild" else RankedForms
-        statistic = way(samples, rank, estimator, generator, owner)
+        statistic = way(samples, rank, estimator, generator)
         method += f", Gram matrices of {rank_words(statistic.about()['rank'])}"
     else:
         statistic, order = _exact(points, centred, estimator, null, design)
@@ -397,7 +390,6 @@ def mmd_agg_test(
         generator,
         largest_batch=statistic.batch(),
         data=data,
-        owner=owner,
     )
     T = np.empty((drawn.n_drawn + 1, len(collection)))
     T[0, order], T[1:, order] = drawn.observed, drawn.values
@@ -408,7 +400,7 @@ def mmd_agg_test(
         for k, z in centred:
             forms = choose_forms(k, z, points.weights)
             forms(np.zeros((len(points), 0)))
-            forms.refuse_lost(points.totals(), owner)
+            forms.refuse_lost(points.totals())
     result = combined_result(found, collection, T[0], method, points.sizes)
     if rank is not None:
         result.extra.update(statistic.about())
@@ -434,18 +426,10 @@ def _exact(
 
 
 def collected(
-    X: Any,
-    Y: Any,
-    kernels: Any,
-    n_bandwidths: int,
-    families: Any,
-    sample_weight: Any,
-    owner: str,
+    X: Any, Y: Any, kernels: Any, n_bandwidths: int, families: Any, sample_weight: Any
 ) -> tuple[Labelled, list[Kernel], list[Any]]:
     """Return the samples, the kernels made for them, and the points as each kernel takes them.
 
-    Parameters
-    ----------
     X, Y : collections of points
         The samples.
     kernels : sequence or None
@@ -454,23 +438,21 @@ def collected(
         Of the collection that is made for the data.
     sample_weight : pair or None
         Weights.
-    owner : str
-        Whose arguments they are.
     """
     names = ["X", "Y"]
     if kernels is None:
-        points = labelled([X, Y], None, sample_weight, owner, names, fit=False)
-        made = grid(points.Z, n_bandwidths, families, points.weights, owner)
+        points = labelled([X, Y], None, sample_weight, names, fit=False)
+        made = grid(points.Z, n_bandwidths, families, points.weights)
         return points, made, [points.Z] * len(made)
-    several = listed(kernels, owner)
-    points = labelled([X, Y], several[0], sample_weight, owner, names)
+    several = listed(kernels)
+    points = labelled([X, Y], several[0], sample_weight, names)
     made, Z = [points.kernel], [points.Z]
     for kernel in several[1:]:
         if kernel.domain == points.kernel.domain:
             made.append(kernel.fit_params(points.Z, points.weights))
             Z.append(points.Z)
         else:
-            other = labelled([X, Y], kernel, sample_weight, owner, names)
+            other = labelled([X, Y], kernel, sample_weight, names)
             made.append(other.kernel)
             Z.append(other.Z)
     return points, made, Z

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.errors import speaks
 from mercer.kernels import Bound
 from mercer.operators import quadratic
 from mercer.rkhs import Function
@@ -16,6 +17,7 @@ from mercer.statistics.two_sample.forms import FeatureForms, choose_forms, trans
 from mercer.statistics.two_sample.labels import Labelled, labelled
 
 
+@speaks("mmd")
 def mmd(
     X: Any,
     Y: Any,
@@ -82,13 +84,13 @@ def mmd(
     >>> mmd([0.0, 2.0], [4.0, 6.0], Linear())
     14.0
     """
-    owner = "mmd"
-    estimator = check_estimator(estimator, owner)
-    points = labelled([X, Y], kernel, sample_weight, owner, ["X", "Y"])
-    found = Discrepancy(points.centred(), estimator, owner, rank=rank, rng=as_rng(rng, owner))
+    estimator = check_estimator(estimator)
+    points = labelled([X, Y], kernel, sample_weight, ["X", "Y"])
+    found = Discrepancy(points.centred(), estimator, rank=rank, rng=as_rng(rng))
     return found.checked(found.observed())
 
 
+@speaks("witness")
 def witness(X: Any, Y: Any, kernel: Any = None, *, sample_weight: Any = None) -> Function:
     r"""Return the witness function μ_X − μ_Y, largest where X is denser than Y.
 
@@ -118,7 +120,7 @@ def witness(X: Any, Y: Any, kernel: Any = None, *, sample_weight: Any = None) ->
     >>> float(f.norm() ** 2)
     16.0
     """
-    points = labelled([X, Y], kernel, sample_weight, "witness", ["X", "Y"])
+    points = labelled([X, Y], kernel, sample_weight, ["X", "Y"])
     share = points.weights / points.totals()[points.labels]
     coef = np.where(points.labels == 0, share, -share)
     kept = points.Z if points.kernel.domain.holds_points else points.given
@@ -139,17 +141,16 @@ class Discrepancy:
         self,
         points: Labelled,
         estimator: str,
-        owner: str,
         *,
         rank: int | None = None,
         rng: np.random.Generator | None = None,
         keep: bool = False,
     ):
-        self.points, self.estimator, self.owner = points, estimator, owner
+        self.points, self.estimator = points, estimator
         totals = points.totals()
         self.label = int(totals[1] < totals[0])
         if estimator == "unbiased":
-            points.require_two(owner)
+            points.require_two()
         self.forms = choose_forms(
             points.kernel,
             points.Z,
@@ -157,7 +158,6 @@ class Discrepancy:
             rank=rank,
             rng=rng,
             keep=keep,
-            owner=owner,
             place=points.place,
         )
 
@@ -186,11 +186,11 @@ class Discrepancy:
 
     def checked(self, value: float) -> float:
         """Return the statistic of the data, unless it overflows or is lost to rounding."""
-        check_finite(value, self.owner)
+        check_finite(value)
         if value == 0.0:
             if not len(self.forms.sums):
                 self.forms(np.zeros((len(self.points), 0)))
-            self.forms.refuse_lost(self.points.totals(), self.owner)
+            self.forms.refuse_lost(self.points.totals())
         return value
 
     def evaluate(self, draws: np.ndarray) -> np.ndarray:
@@ -261,8 +261,8 @@ class Wild:
     estimators are affine in sᵀHs, an n × n form: a quarter of the work of label vectors.
     """
 
-    def __init__(self, statistic: Discrepancy, blocks: Any, owner: str):
-        self.design = statistic.points.pairs(blocks, owner)
+    def __init__(self, statistic: Discrepancy, blocks: Any):
+        self.design = statistic.points.pairs(blocks)
         n = self.n = self.design.n
         self.estimator = statistic.estimator
         self.forms = statistic.forms

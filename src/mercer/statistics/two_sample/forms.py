@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import is_torch, namespace
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Dense, Gram, Place, gram_of, quadratic
@@ -75,7 +75,7 @@ class Forms:
             return self.place.vectors(V)
         return V if isinstance(V, np.ndarray) else V.cpu().numpy()
 
-    def refuse_lost(self, totals: np.ndarray, owner: str) -> None:
+    def refuse_lost(self, totals: np.ndarray) -> None:
         """Refuse points that differ, but by less than kernel values show after rounding.
 
         For a statistic of zero. Under the hypothesis MMD² is about V(1/n + 1/m), with V the mean
@@ -86,8 +86,6 @@ class Forms:
         ----------
         totals : ndarray of shape (q,)
             Total weights of the samples.
-        owner : str
-            Whose points they are.
         """
         t, N = self.weights, float(self.weights.sum())
         rows = self.sums / N
@@ -95,7 +93,7 @@ class Forms:
         apart = max(float(np.ptp(self.diagonal)), float(np.ptp(rows)))
         if apart > self.resolution and variance * float((1 / totals).sum()) < 100 * self.resolution:
             raise InvalidInput(
-                f"{owner}: the differences of the points are lost in the rounding of kernel values "
+                f"{who()}: the differences of the points are lost in the rounding of kernel values "
                 f"of about {float(np.abs(self.diagonal).max()):.2g}. Centre and scale the columns, "
                 "or use a kernel of the scale of the data."
             )
@@ -173,13 +171,12 @@ class LowRankForms(FeatureForms):
         weights: np.ndarray,
         rank: int,
         rng: np.random.Generator,
-        owner: str = "",
         place: Place | None = None,
     ):
         N = len(weights)
         require_memory(
             2 * min(rank, N) * N * 8,
-            f"{owner}: a factor of rank {min(rank, N)} of the Gram matrix of {N} points",
+            f"{who()}: a factor of rank {min(rank, N)} of the Gram matrix of {N} points",
             "Use a smaller rank",
         )
         given = isinstance(kernel, Precomputed)
@@ -204,7 +201,6 @@ def choose_forms(
     rank: int | None = None,
     rng: np.random.Generator | None = None,
     keep: bool = False,
-    owner: str = "",
     place: Place | None = None,
 ) -> Any:
     """Return the quadratic forms of K, exact or of low rank.
@@ -223,8 +219,6 @@ def choose_forms(
         Source of the pivots.
     keep : bool
         Whether several batches are to come.
-    owner : str
-        Whose argument the rank is.
     place : Place or None
         The device, if there is one.
     """
@@ -237,5 +231,5 @@ def choose_forms(
 
             return DeviceForms(kernel, Z, weights, place)
         return TiledForms(kernel, Z, weights, keep)
-    rank = check_index(rank, "rank", owner, 1)
-    return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng(), owner, place)
+    rank = check_index(rank, "rank", 1)
+    return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng(), place)

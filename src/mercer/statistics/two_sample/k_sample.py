@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import namespace
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.kernels import Kernel
 from mercer.solvers import check_index
 from mercer.statistics.base import TestResult
@@ -27,6 +27,7 @@ from mercer.statistics.two_sample.labels import Labelled, labelled
 from mercer.statistics.two_sample.test import largest_batch
 
 
+@speaks("k_sample_test")
 def k_sample_test(
     *samples: Any,
     kernel: Any = None,
@@ -98,26 +99,25 @@ def k_sample_test(
            [0.31, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    owner = "k_sample_test"
     if len(samples) < 2:
         raise InvalidInput(
-            f"{owner}: got {len(samples)} sample{'s' * (len(samples) != 1)}; give two or more, "
+            f"{who()}: got {len(samples)} sample{'s' * (len(samples) != 1)}; give two or more, "
             "each as an argument of its own: k_sample_test(A, B, C)."
         )
-    generator = as_rng(rng, owner)
-    B = check_index(n_permutations, "n_permutations", owner, 1)
+    generator = as_rng(rng)
+    B = check_index(n_permutations, "n_permutations", 1)
     names = [f"sample {i}" for i in range(len(samples))]
     for X, name in zip(samples, names, strict=True):
         if isinstance(X, Kernel):
-            raise InvalidInput(f"{owner}: {name} is a kernel, {X!r}; write kernel={X!r}.")
-    points = labelled(list(samples), kernel, sample_weight, owner, names)
-    points.require_weights(owner)
+            raise InvalidInput(f"{who()}: {name} is a kernel, {X!r}; write kernel={X!r}.")
+    points = labelled(list(samples), kernel, sample_weight, names)
+    points.require_weights()
     extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
     points = points.centred()
-    design = points.design(blocks, strata, owner)
-    pairs = _pair_designs(points, blocks, strata, owner) if pairwise else {}
+    design = points.design(blocks, strata)
+    pairs = _pair_designs(points, blocks, strata) if pairwise else {}
     batch = max(1, largest_batch(points, B * len(samples)) // len(samples))
-    between = _Between(points, rank, generator, B > batch or early_stop is not None, owner)
+    between = _Between(points, rank, generator, B > batch or early_stop is not None)
     method = f"between-sample sum of squares of {len(samples)} samples"
     forms = between.forms
     if isinstance(forms, LowRankForms):
@@ -133,13 +133,12 @@ def k_sample_test(
         largest_batch=batch,
         resolution=between.resolution,
         data=design.labels,
-        owner=owner,
     )
     if drawn.observed == 0.0:
-        forms.refuse_lost(points.totals(), owner)
+        forms.refuse_lost(points.totals())
     if pairwise:
         results = {
-            pair: _compared(points, pair, *drawn_for, B, generator, early_stop, rank, owner)
+            pair: _compared(points, pair, *drawn_for, B, generator, early_stop, rank)
             for pair, drawn_for in pairs.items()
         }
         for result in results.values():
@@ -171,14 +170,7 @@ def holm(pvalues: Any) -> np.ndarray:
 class _Between:
     """Σ_g v_gᵀKv_g/n_g − tᵀKt/N for the labels given and for many others."""
 
-    def __init__(
-        self,
-        points: Labelled,
-        rank: int | None,
-        rng: np.random.Generator,
-        keep: bool,
-        owner: str,
-    ):
+    def __init__(self, points: Labelled, rank: int | None, rng: np.random.Generator, keep: bool):
         self.points = points
         self.count = int(points.labels.max()) + 1
         self.forms = choose_forms(
@@ -188,7 +180,6 @@ class _Between:
             rank=rank,
             rng=rng,
             keep=keep,
-            owner=owner,
             place=points.place,
         )
         # The statistic is at most N times a mean of kernel values.
@@ -221,17 +212,18 @@ class _Between:
 
 
 def _pair_designs(
-    points: Labelled, blocks: Any, strata: Any, owner: str
+    points: Labelled, blocks: Any, strata: Any
 ) -> dict[tuple[int, int], tuple[Relabel | CountedRelabel, str]]:
     """Return for every pair of samples what is drawn, and that in words."""
-    codes = row_labels(blocks, points.sizes, "blocks", owner)
-    kinds = row_labels(strata, points.sizes, "strata", owner)
+    codes = row_labels(blocks, points.sizes, "blocks")
+    kinds = row_labels(strata, points.sizes, "strata")
     found = {}
     for i, j in combinations(range(len(points.sizes)), 2):
         pair, rows = points.part((i, j))
         own = None if codes is None else codes[rows]
         kind = None if kinds is None else kinds[rows]
-        design = pair.design(own, kind, f"{owner} (samples {i} and {j})")
+        with speaking_for(f"{who()} (samples {i} and {j})"):
+            design = pair.design(own, kind)
         found[i, j] = design, pair.words(own, kind, design)
     return found
 
@@ -245,11 +237,10 @@ def _compared(
     rng: np.random.Generator,
     early_stop: int | None,
     rank: int | None,
-    owner: str,
 ) -> TestResult:
     """Return the test of a pair of samples, by the biased MMD²."""
     pair, _ = points.part(which)
-    statistic = Discrepancy(pair, "biased", owner, rank=rank, rng=rng, keep=True)
+    statistic = Discrepancy(pair, "biased", rank=rank, rng=rng, keep=True)
     drawn = resample(
         None,
         statistic.evaluate,
@@ -260,7 +251,6 @@ def _compared(
         largest_batch=largest_batch(pair, B),
         resolution=statistic.forms.resolution,
         data=design.labels,
-        owner=owner,
     )
     method = "biased MMD², permutations" + words
     return drawn_result(drawn, method, pair.sizes, {})

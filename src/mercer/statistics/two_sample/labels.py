@@ -10,12 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import is_torch
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, users_level, who
 from mercer.kernels import Kernel, Linear
 from mercer.memory import require_memory
 from mercer.operators import Place, place_of
 from mercer.settings import get_config
-from mercer.solvers import users_level
 from mercer.statistics.device import vectors_there
 from mercer.statistics.permutation import CountedRelabel, Relabel, Signs, row_labels
 from mercer.statistics.samples import as_counts, pool
@@ -78,39 +77,29 @@ class Labelled:
         """Return the sum of the weights of each sample."""
         return np.bincount(self.labels, weights=self.weights)
 
-    def require_two(self, owner: str) -> None:
-        """Refuse samples without a pair of points, which the unbiased estimator is made of.
-
-        Parameters
-        ----------
-        owner : str
-            Whose samples they are.
-        """
+    def require_two(self) -> None:
+        """Refuse samples without a pair of points, which the unbiased estimator is made of."""
         whole = self.unit or self.counts is not None
         sizes = self.totals() if whole else np.bincount(self.labels)
         if sizes.min() <= 1:
             raise InvalidInput(
-                f"{owner}: the unbiased estimator needs two points or more in each sample, and "
+                f"{who()}: the unbiased estimator needs two points or more in each sample, and "
                 f"{self.names[int(np.argmin(sizes))]} has {sizes.min():g}. Use "
                 "estimator='biased', or more points."
             )
 
-    def require_weights(self, owner: str) -> None:
+    def require_weights(self) -> None:
         """Refuse a test where weights of one sample are no counts and another has none.
 
         Weights move with their rows. That leaves the law of the data as it is only if weights
         have one law in all samples. Counts that are very many get a warning.
 
-        Parameters
-        ----------
-        owner : str
-            Whose samples they are.
         """
         if self.unit or self.counts is not None:
             means = self.totals() / np.bincount(self.labels)
             if means.max() > MANY:
                 warnings.warn(
-                    f"{owner}: are these counts? The weights of {self.names[int(means.argmax())]} "
+                    f"{who()}: are these counts? The weights of {self.names[int(means.argmax())]} "
                     f"are whole numbers, {means.max():.4g} on average, so a row is taken as that "
                     "many observations. Divide weights of surveys, or others that are no counts, "
                     "by their mean.",
@@ -121,7 +110,7 @@ class Labelled:
         for label, name in enumerate(self.names):
             if (self.weights[self.labels == label] == 1).all():
                 raise InvalidInput(
-                    f"{owner}: {name} has no weights, and those of another sample are not whole "
+                    f"{who()}: {name} has no weights, and those of another sample are not whole "
                     "numbers; rows that change places would carry them over. Give weights to "
                     f"{'both' if len(self.names) == 2 else 'all'} samples, or whole-number counts."
                 )
@@ -140,40 +129,36 @@ class Labelled:
         """Whether rows have so many copies that these are not shuffled one by one."""
         return self.counts is not None and int(self.counts.sum()) > MANY * len(self)
 
-    def design(self, blocks: Any, strata: Any, owner: str) -> Relabel | CountedRelabel:
+    def design(self, blocks: Any, strata: Any) -> Relabel | CountedRelabel:
         """Return what is drawn: labels of points, of blocks, or of the copies of each point.
 
         Parameters
         ----------
         blocks, strata : int, array, sequence of arrays or None
             As the user gave them: one array of all rows, or one for each sample.
-        owner : str
-            Whose arguments they are.
         """
-        codes = row_labels(blocks, self.sizes, "blocks", owner)
-        kinds = row_labels(strata, self.sizes, "strata", owner)
+        codes = row_labels(blocks, self.sizes, "blocks")
+        kinds = row_labels(strata, self.sizes, "strata")
         codes = None if codes is None else codes[self.given]
         kinds = None if kinds is None else kinds[self.given]
         counts = self.counts
         if codes is not None:
             given = np.asarray(blocks, dtype=object)  # parts of a pair have no block in common
             names = given[self.given] if given.shape == (sum(self.sizes),) else None
-            return Relabel(
-                self.labels, blocks=codes, strata=kinds, counts=counts, names=names, owner=owner
-            )
+            return Relabel(self.labels, blocks=codes, strata=kinds, counts=counts, names=names)
         if counts is None:
-            return Relabel(self.labels, strata=kinds, owner=owner)
+            return Relabel(self.labels, strata=kinds)
         if self.crowded:
-            return CountedRelabel(self.labels, counts, strata=kinds, owner=owner)
+            return CountedRelabel(self.labels, counts, strata=kinds)
         require_memory(
             32 * int(counts.sum()),
-            f"{owner}: labels for the {int(counts.sum())} rows that the weights count",
+            f"{who()}: labels for the {int(counts.sum())} rows that the weights count",
             "Give smaller counts",
         )
         kinds = None if kinds is None else np.repeat(kinds, counts)
-        return Relabel(np.repeat(self.labels, counts), strata=kinds, owner=owner)
+        return Relabel(np.repeat(self.labels, counts), strata=kinds)
 
-    def pairs(self, blocks: Any, owner: str) -> Signs:
+    def pairs(self, blocks: Any) -> Signs:
         """Return signs for pairs (xᵢ, yᵢ), which change places or stay.
 
         Parameters
@@ -181,30 +166,28 @@ class Labelled:
         blocks : int, array, pair of arrays or None
             As the user gave it: a label for each pair, or for each row, in which both rows of a
             pair agree.
-        owner : str
-            Whose arguments they are.
         """
         n, m = self.sizes
         kept = self.given[self.labels == 0]
         if n != m or not np.array_equal(kept, self.given[self.labels == 1] - n):
             raise InvalidInput(
-                f"{owner}: null='wild' exchanges x_i with y_i and needs samples of one size, but X "
+                f"{who()}: null='wild' exchanges x_i with y_i and needs samples of one size, but X "
                 f"has {n} points and Y has {m}"
                 + (", not the same ones of weight 0" if n == m else "")
                 + ". Use null='permutation'."
             )
         if not self.unit:
             raise InvalidInput(
-                f"{owner}: null='wild' does not go with sample_weight other than 0 and 1; use "
+                f"{who()}: null='wild' does not go with sample_weight other than 0 and 1; use "
                 "null='permutation', which does."
             )
         if blocks is None:
-            return Signs(len(kept), owner=owner)
+            return Signs(len(kept))
         listed = isinstance(blocks, tuple | list) and len(blocks) == 2 and np.ndim(blocks[0]) == 1
         if not listed and np.shape(blocks) != (2 * n,):
-            codes = row_labels(blocks, [n], "blocks", owner)
-            return Signs(len(kept), blocks=np.asarray(codes)[kept], owner=owner)
-        codes = row_labels(blocks, self.sizes, "blocks", owner)
+            codes = row_labels(blocks, [n], "blocks")
+            return Signs(len(kept), blocks=np.asarray(codes)[kept])
+        codes = row_labels(blocks, self.sizes, "blocks")
         # The first row of the block of each row tells which rows are together.
         first = []
         for part in np.split(np.asarray(codes), 2):
@@ -212,10 +195,10 @@ class Labelled:
             first.append(at[of])
         if not np.array_equal(first[0], first[1]):
             raise InvalidInput(
-                f"{owner}: null='wild' lets pairs of rows change places, and the blocks of X and "
+                f"{who()}: null='wild' lets pairs of rows change places, and the blocks of X and "
                 "of Y are not the same pairs; give a label for each pair."
             )
-        return Signs(len(kept), blocks=first[0][kept], owner=owner)
+        return Signs(len(kept), blocks=first[0][kept])
 
     def vectors(self, draws: Any, label: int) -> Any:
         """Return how much of each point is in one sample, a column for each draw, (N, b).
@@ -286,12 +269,7 @@ class Labelled:
 
 
 def labelled(
-    samples: list[Any],
-    kernel: Any,
-    sample_weight: Any,
-    owner: str,
-    names: list[str],
-    fit: bool = True,
+    samples: list[Any], kernel: Any, sample_weight: Any, names: list[str], fit: bool = True
 ) -> Labelled:
     """Return the points of all samples with labels; points of weight zero are left out.
 
@@ -303,15 +281,13 @@ def labelled(
         The kernel; RBF at the median distance when left out.
     sample_weight : sequence or None
         Of each sample the weights, or None.
-    owner : str
-        Whose arguments they are.
     names : list of str
         What the samples are called.
     fit : bool, default=True
         Whether words of the kernel are resolved.
     """
-    weights = weights_of(sample_weight, names, owner)
-    k, Z, sizes, w = pool(samples, kernel, weights, owner, names, fit)
+    weights = weights_of(sample_weight, names)
+    k, Z, sizes, w = pool(samples, kernel, weights, names, fit)
     kind = np.uint8 if len(sizes) < 256 else np.int64
     labels = np.repeat(np.arange(len(sizes), dtype=kind), sizes)
     w = np.ones(len(labels)) if w is None else w
@@ -319,7 +295,7 @@ def labelled(
     if len(given) < len(labels):
         Z, labels, w = k.domain.subset(Z, given), labels[given], w[given]
     counts = None if (w == 1).all() else as_counts(w)
-    place = place_of(*samples, owner=owner)
+    place = place_of(*samples)
     return Labelled(k, Z, labels, w, counts, given, tuple(sizes), names, place)
 
 
@@ -347,7 +323,7 @@ def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kerne
     return (Linear(), F) if np.isfinite(F).all() else (kernel, Z)
 
 
-def weights_of(sample_weight: Any, names: list[str], owner: str) -> list[Any]:
+def weights_of(sample_weight: Any, names: list[str]) -> list[Any]:
     """Return weights for each sample, each of which may be None.
 
     Parameters
@@ -356,14 +332,12 @@ def weights_of(sample_weight: Any, names: list[str], owner: str) -> list[Any]:
         As the user gave it.
     names : list of str
         What the samples are called.
-    owner : str
-        Whose arguments they are.
     """
     if sample_weight is None:
         return [None] * len(names)
     if not isinstance(sample_weight, tuple | list) or len(sample_weight) != len(names):
         raise InvalidInput(
-            f"{owner}: sample_weight is a {type(sample_weight).__name__}"
+            f"{who()}: sample_weight is a {type(sample_weight).__name__}"
             + (f" of {len(sample_weight)}" if isinstance(sample_weight, tuple | list) else "")
             + f"; give a tuple of {len(names)}, the weights of {', '.join(names)}, each of which "
             "may be None."

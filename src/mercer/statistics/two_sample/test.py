@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma, norm
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import check_index
@@ -68,7 +68,7 @@ def gamma_pvalue(statistic: Discrepancy) -> tuple[float, float, dict[str, float]
     points, forms = statistic.points, statistic.forms
     if not points.unit and points.counts is None:
         raise InvalidInput(
-            f"{statistic.owner}: null='gamma' takes weights that are whole numbers, the counts of "
+            f"{who()}: null='gamma' takes weights that are whole numbers, the counts of "
             "rows; use null='permutation'."
         )
     observed = statistic.checked(statistic.observed(squares=True))
@@ -84,7 +84,7 @@ def gamma_pvalue(statistic: Discrepancy) -> tuple[float, float, dict[str, float]
     with np.errstate(over="ignore", under="ignore"):
         moments = {"mean": float(mean * unit), "variance": float(variance * unit * unit)}
     if min(np.sqrt(variance), center) <= forms.resolution / unit:
-        forms.refuse_lost(points.totals(), statistic.owner)
+        forms.refuse_lost(points.totals())
         return observed, 1.0, moments  # every permutation has one value
     shape = center**2 / spread
     score = (observed / unit - mean) / np.sqrt(variance)
@@ -92,9 +92,7 @@ def gamma_pvalue(statistic: Discrepancy) -> tuple[float, float, dict[str, float]
     return observed, float(max(pvalue, SMALLEST)), moments
 
 
-def cross_normal(
-    points: Labelled, rng: np.random.Generator, owner: str
-) -> tuple[float, float, float]:
+def cross_normal(points: Labelled, rng: np.random.Generator) -> tuple[float, float, float]:
     """Return the studentised cross-MMD, its p-value, and the cross-MMD² itself.
 
     With the witness f of one half of both samples, (mean f(X) − mean f(Y))/s over the other half,
@@ -105,7 +103,7 @@ def cross_normal(
     for name, part in zip("XY", index, strict=True):
         if len(part) < 4:
             raise InvalidInput(
-                f"{owner}: null='normal' splits each sample in two and needs at least 4 points in "
+                f"{who()}: null='normal' splits each sample in two and needs at least 4 points in "
                 f"each, but {name} has {len(part)}. Use null='permutation'."
             )
     half = [len(part) // 2 for part in index]
@@ -115,7 +113,7 @@ def cross_normal(
     coef = np.where(labels == 0, 1.0 / (labels == 0).sum(), -1.0 / (labels == 1).sum())
     gram_of(points.kernel, points.Z).bound.verify()
     f = gram_of(points.kernel, *points.kernel.domain.pair(points.Z, judge, make)) @ coef
-    check_finite(f, owner)
+    check_finite(f)
     unit = float(np.ldexp(1.0, np.frexp(np.abs(f).max())[1]))  # squares stay in range
     f = f / unit
     x, y = f[: half[0]], f[half[0] :]
@@ -125,7 +123,7 @@ def cross_normal(
     if error <= 1e-13 * scale:
         forms = choose_forms(points.kernel, points.Z, points.weights)
         forms(np.zeros((len(points), 0)))
-        forms.refuse_lost(points.totals(), owner)
+        forms.refuse_lost(points.totals())
         return 0.0, 1.0, square * unit
     statistic = square / error
     return statistic, float(max(norm.sf(statistic), SMALLEST)), square * unit
@@ -137,6 +135,7 @@ def cross_normal(
 NULLS = ("permutation", "wild", "gamma", "normal")
 
 
+@speaks("mmd_test")
 def mmd_test(
     X: Any,
     Y: Any,
@@ -242,7 +241,7 @@ def mmd_test(
         "early_stop": early_stop,
         "rank": rank,
     }
-    return compare_samples(X, Y, kernel, n_permutations, rng, "mmd_test", **options)
+    return compare_samples(X, Y, kernel, n_permutations, rng, **options)
 
 
 def compare_samples(
@@ -251,7 +250,6 @@ def compare_samples(
     kernel: Any,
     n_permutations: int,
     rng: Any,
-    owner: str,
     *,
     estimator: str,
     null: str,
@@ -263,31 +261,27 @@ def compare_samples(
 ) -> TestResult:
     """Return what `mmd_test` does, for a test of any name.
 
-    Parameters
-    ----------
     X, Y, kernel, n_permutations, rng :
         See `mmd_test`.
-    owner : str
-        Whose arguments they are.
     estimator, null, blocks, strata, sample_weight, early_stop, rank :
         See `mmd_test`.
     """
-    estimator = check_estimator(estimator, owner)
-    check_null(null, NULLS, owner)
-    generator = as_rng(rng, owner)
-    B = check_index(n_permutations, "n_permutations", owner, 1)
+    estimator = check_estimator(estimator)
+    check_null(null, NULLS)
+    generator = as_rng(rng)
+    B = check_index(n_permutations, "n_permutations", 1)
     if early_stop is not None:
-        check_index(early_stop, "early_stop", owner, 1)
-    points = labelled([X, Y], kernel, sample_weight, owner, ["X", "Y"])
-    points.require_weights(owner)
+        check_index(early_stop, "early_stop", 1)
+    points = labelled([X, Y], kernel, sample_weight, ["X", "Y"])
+    points.require_weights()
     extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
     points = points.centred()
     if null in ("gamma", "normal"):
         points = replace(points, place=None)
-        _refuse(null, owner, blocks=blocks, strata=strata, early_stop=early_stop)
+        _refuse(null, blocks=blocks, strata=strata, early_stop=early_stop)
     if null == "normal":
-        _refuse(null, owner, sample_weight=None if points.unit else sample_weight, rank=rank)
-        statistic, pvalue, square = cross_normal(points, generator, owner)
+        _refuse(null, sample_weight=None if points.unit else sample_weight, rank=rank)
+        statistic, pvalue, square = cross_normal(points, generator)
         return TestResult(
             statistic,
             pvalue,
@@ -297,10 +291,10 @@ def compare_samples(
             extra=extra | {"mmd": square},
         )
     if null == "wild":
-        _refuse(null, owner, strata=strata)
+        _refuse(null, strata=strata)
     batch = largest_batch(points, B)
     keep = null == "permutation" and (B > batch or early_stop is not None)
-    statistic_of = Discrepancy(points, estimator, owner, rank=rank, rng=generator, keep=keep)
+    statistic_of = Discrepancy(points, estimator, rank=rank, rng=generator, keep=keep)
     forms = statistic_of.forms
     method = f"{estimator} MMD², "
     if isinstance(forms, LowRankForms):
@@ -317,14 +311,14 @@ def compare_samples(
             extra=extra | moments,
         )
     if null == "wild":
-        wild = Wild(statistic_of, blocks, owner)
+        wild = Wild(statistic_of, blocks)
         method += "wild bootstrap of Rademacher signs"
         method += ", blocks share a sign" if blocks is not None else ""
         evaluate = wild.evaluate
         data: np.ndarray = np.ones(wild.n)
         design: Design = wild.design
     else:
-        labels = points.design(blocks, strata, owner)
+        labels = points.design(blocks, strata)
         method += "permutations" + points.words(blocks, strata, labels)
         evaluate, design, data = statistic_of.evaluate, labels, labels.labels
     there = forms.place if not isinstance(forms, FeatureForms) or null != "wild" else None
@@ -338,7 +332,6 @@ def compare_samples(
         largest_batch=batch,
         resolution=forms.resolution,
         data=data,
-        owner=owner,
     )
     statistic_of.checked(drawn.observed)
     return drawn_result(drawn, method, points.sizes, extra)
@@ -355,10 +348,10 @@ def largest_batch(points: Labelled, n_permutations: int) -> int:
     return int(min(n_permutations, max(1, memory // (4 * row))))
 
 
-def _refuse(null: str, owner: str, **options: Any) -> None:
+def _refuse(null: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise InvalidInput(
-                f"{owner}: null={null!r} does not go with {name}; use null='permutation', which "
+                f"{who()}: null={null!r} does not go with {name}; use null='permutation', which "
                 "does."
             )

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer.domains import GramRows
+from mercer.errors import speaks
 from mercer.estimator import class_weights
 from mercer.features import Prototypes
 from mercer.losses import as_loss
@@ -119,6 +120,7 @@ def _minimum(problem: SparseERM) -> float:
     return float(found.fun)
 
 
+@speaks("certify_sparse")
 def certify_sparse(model: Any, X: Any, y: Any) -> float:
     """Return the largest violation of the optimality conditions of an `L1VM`, from its data."""
     y, name = np.asarray(y), "squared"
@@ -141,7 +143,7 @@ def certify_sparse(model: Any, X: Any, y: Any) -> float:
     V[used] = np.reshape(model.dual_coef_, (len(used), len(targets)))
     weights = None
     if model.class_weight is not None:
-        weights = class_weights(model.class_weight, y, None, "certify_sparse")
+        weights = class_weights(model.class_weight, y, None)
     penalty, offset = (model.alpha, model.l1_ratio), bool(model.fit_intercept)
     return max(
         sparse_violation(SparseERM(A, t, name, *penalty, weights, offset), v, float(b))

@@ -5,7 +5,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.models.gp.classes.sites import Logit, Probit, as_link
 
 VALUES = np.concatenate([np.linspace(-40, 40, 81), [-1e3, -300.0, -37.9, 19.9, 20.1, 300.0, 1e3]])
@@ -96,5 +96,8 @@ def test_names():
     link = Probit()
     assert as_link(link) is link
     for wrong in ("cloglog", None, 3, Logit):
-        with pytest.raises(InvalidInput, match=r"Mine: link=.*'logit' or 'probit'"):
-            as_link(wrong, "Mine")
+        with (
+            pytest.raises(InvalidInput, match=r"Mine: link=.*'logit' or 'probit'"),
+            speaking_for("Mine"),
+        ):
+            as_link(wrong)

@@ -20,7 +20,7 @@ from mercer import (
     RationalQuadratic,
     White,
 )
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.models.gp.regression.evidence import Evidence
 
 N, D = 23, 3
@@ -356,8 +356,11 @@ class TestBasis:
 
     def test_dependent_columns_are_refused(self):
         H = np.c_[np.ones(N), X[:, 0], 2 * X[:, 0]]
-        with pytest.raises(InvalidInput, match=r"Who: the 3 columns .* dependent"):
-            Evidence(X, Z, None, H, owner="Who").value(KERNELS["rbf"], 0.2)
+        with (
+            pytest.raises(InvalidInput, match=r"Who: the 3 columns .* dependent"),
+            speaking_for("Who"),
+        ):
+            Evidence(X, Z, None, H).value(KERNELS["rbf"], 0.2)
 
 
 class TestPosterior:

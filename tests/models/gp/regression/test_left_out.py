@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from mercer import RBF, FromFunction, GaussianProcessRegressor, load, save
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.models.gp.regression.evidence import Evidence
 from mercer.models.gp.regression.updates import leave_out
 from tests.models.gp.refits import NAMES, N, fitted, in_units, study, without
@@ -45,7 +45,7 @@ def test_is_the_conditional(rng, q, vector):
     fit = Evidence(X, Z, w, H).posterior(KERNEL, noise)
     C = KERNEL(X) + np.diag(noise / w)
     for groups in (None, rng.integers(0, 5, len(X))):
-        mean, variance = leave_out(fit, Z, H, groups, "loo")
+        mean, variance = leave_out(fit, Z, H, groups)
         for i in range(len(X)):
             S = np.array([i]) if groups is None else np.flatnonzero(groups == groups[i])
             expected, spread = given_the_others(C, H, Z, S)
@@ -57,7 +57,7 @@ def test_is_the_conditional(rng, q, vector):
 def test_one_row_leaves_the_prior():
     X, Z = np.zeros((1, 1)), np.array([[2.0]])
     fit = Evidence(X, Z).posterior(KERNEL, 0.5)
-    mean, variance = leave_out(fit, Z, np.zeros((1, 0)), None, "loo")
+    mean, variance = leave_out(fit, Z, np.zeros((1, 0)), None)
     np.testing.assert_allclose(mean, [[0.0]], atol=1e-15)
     np.testing.assert_allclose(variance, [1.8])
 
@@ -66,10 +66,10 @@ def test_a_row_that_the_basis_needs(rng):
     X = np.array([[0.0], [0.0], [0.0], [1.0]])
     H, Z = np.column_stack([np.ones(4), X]), rng.standard_normal((4, 1))
     fit = Evidence(X, Z, None, H).posterior(KERNEL, 0.5)
-    with pytest.raises(InvalidInput, match="without row 3 the others"):
-        leave_out(fit, Z, H, None, "loo")
-    with pytest.raises(InvalidInput, match="without row"):
-        leave_out(fit, Z, H, np.array([0, 1, 1, 1]), "loo")
+    with pytest.raises(InvalidInput, match="without row 3 the others"), speaking_for("loo"):
+        leave_out(fit, Z, H, None)
+    with pytest.raises(InvalidInput, match="without row"), speaking_for("loo"):
+        leave_out(fit, Z, H, np.array([0, 1, 1, 1]))
 
 
 # ------------------------------------------------------------------------------------ the model

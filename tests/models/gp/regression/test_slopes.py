@@ -18,7 +18,7 @@ from mercer import (
     RationalQuadratic,
     White,
 )
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for
 from mercer.kernels import Laplacian, Minimum
 from mercer.models.gp.regression import posterior as slopes
 from mercer.models.gp.regression.data import Basis
@@ -66,7 +66,7 @@ def posterior(rng, kernel, basis):
     X = rng.uniform(-2, 2, (15, 2))
     H = None if basis is None else basis.columns(X, 15)
     fit = Evidence(X, rng.standard_normal((15, 1)), None, H).posterior(kernel, 0.05)
-    return Posterior(kernel, X, fit, basis, "GP")
+    return Posterior(kernel, X, fit, basis)
 
 
 @pytest.mark.parametrize("basis", BASES.values(), ids=list(BASES))
@@ -84,7 +84,7 @@ def test_variance(rng, kernel, basis, monkeypatch):
 def test_variance_at_the_rows_themselves_is_stationary_without_noise(rng):
     p = posterior(rng, RBF(0.9), None)
     fit = Evidence(p.points, rng.standard_normal((15, 1))).posterior(RBF(0.9), 1e-9)
-    p = Posterior(RBF(0.9), p.points, fit, None, "GP")
+    p = Posterior(RBF(0.9), p.points, fit, None)
     assert np.abs(variance_slopes(p, p.points)).max() < 1e-4
 
 
@@ -97,8 +97,8 @@ def test_no_points(rng):
 def test_a_kernel_without_slopes_says_so(rng):
     X = rng.uniform(0, 2, (6, 1))
     fit = Evidence(X, rng.standard_normal((6, 1))).posterior(Minimum(), 0.1)
-    with pytest.raises(InvalidInput, match="no gradient in x"):
-        variance_slopes(Posterior(Minimum(), X, fit, None, "GP"), X)
+    with pytest.raises(InvalidInput, match="no gradient in x"), speaking_for("GP"):
+        variance_slopes(Posterior(Minimum(), X, fit, None), X)
 
 
 # ------------------------------------------------------------------------------------ the model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     JUDGED,
     KernelEstimator,
@@ -44,7 +43,6 @@ from mercer.models.gp.classes.inference import (
 )
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.regression import Problem
 from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise
 from mercer.operators import gram_of
 from mercer.settings import get_config
@@ -73,9 +71,8 @@ def add_starts(
     probabilities are the same.
     """
     other = kernel
-    rows: Any = SimpleNamespace(kernel=kernel, X=X, Y=codes[:, None].astype(float))
-    rows.key = lambda: Problem.key(rows)
-    if any("length_scale" in name for name in parameters.names) and blind(rows):
+    scaled = any("length_scale" in name for name in parameters.names)
+    if scaled and blind(kernel, X, codes[:, None].astype(float)):
         other = with_median(kernel, X, weights)
         parameters.remark += BLIND
     factors = [name.rpartition("__")[2] == "value" for name in kernel.theta_names]
@@ -334,22 +331,22 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         check_is_fitted(self, "dual_coef_")
 
     # -- fit ----------------------------------------------------------------------------------
+    @speaks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        owner = type(self).__name__
         tuned = check_search(self)
-        choose_scheme(self.method, self.link, self.multi_class, 2, owner)
+        choose_scheme(self.method, self.link, self.multi_class, 2)
         data = prepare_labels(self, X, y, sample_weight, None)
         kernel, X = data.kernel, data.X
         kernel.domain.check_training(X)
         kept = kernel.domain.keep(X)
         kept = kept if data.kept is None else kernel.domain.renumber(kept, data.kept)
         n_classes = len(np.unique(data.y))
-        scheme = choose_scheme(self.method, self.link, self.multi_class, n_classes, owner)
+        scheme = choose_scheme(self.method, self.link, self.multi_class, n_classes)
         parts = tuned and len(data.y) > SMALL
-        whole = Inference(X, data.y, n_classes, data.weights, scheme, owner, parts)
+        whole = Inference(X, data.y, n_classes, data.weights, scheme, parts)
         whole.require_memory()
         if unproven(kernel) and len(data.y) <= JUDGED:
-            check_definite(kernel, whole.dense(gram_of(kernel, X)), owner)
+            check_definite(kernel, whole.dense(gram_of(kernel, X)))
         parameters = self._parameters(kernel, tuned)
         search = None
         if tuned and len(parameters.theta):
@@ -372,13 +369,14 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         self.search_ = search
         free = self._parameters(kernel, False)
         self.theta_, self.theta_names_ = free.theta, free.names
-        self.solution_ = _certificate(found, self.dual_coef_, search, owner)
+        self.solution_ = _certificate(found, self.dual_coef_, search)
         K = found.K
         whole.release()
         del found  # the memory of its factors
         self._covariance_cache = LatentCovariance(K, self.sites_, scheme.coupled)
         self.solution_.unwrap()
 
+    @speaks
     def _parameters(self, kernel: Any, tuned: bool) -> Parameters:
         return Parameters(
             kernel,
@@ -386,7 +384,6 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
             fixed=self.fixed,
             bounds=self.bounds if tuned else None,
             priors=self.priors if tuned else None,
-            owner=type(self).__name__,
         )
 
     def _search(self, data: Sample, whole: Inference, parameters: Parameters) -> Search:
@@ -424,22 +421,16 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         return whole.part(data.kernel, np.sort(order[np.arange(size) * n // size]))
 
     # -- what was fitted, again ---------------------------------------------------------------
+    @speaks
     def _scheme(self) -> Scheme:
-        n_classes, owner = len(self.classes_), type(self).__name__
+        n_classes = len(self.classes_)
         kind = "auto" if self.multi_class_ == "binary" else self.multi_class_
-        return choose_scheme(self.method_, self.link_, kind, n_classes, owner)
+        return choose_scheme(self.method_, self.link_, kind, n_classes)
 
     def _inference(self) -> Inference:
         """Return the evidence that was maximised."""
         X = self.X_fit_ if self.gram_fit_ is None else self.gram_fit_
-        return Inference(
-            X,
-            self.y_fit_,
-            len(self.classes_),
-            self.sample_weight_,
-            self._scheme(),
-            type(self).__name__,
-        )
+        return Inference(X, self.y_fit_, len(self.classes_), self.sample_weight_, self._scheme())
 
     # -- latent values at new points ----------------------------------------------------------
     def _new_points(self, X: Any) -> Any:
@@ -570,6 +561,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         X = self._new_points(X)
         return self._latent_mean(X), self._latent_covariance(X, diag)
 
+    @speaks
     def predict_proba(self, X: Any, *, diag: Any = None) -> np.ndarray:
         """Return the probabilities of the classes, shape (m, n_classes).
 
@@ -618,6 +610,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         best = shares >= shares.max(axis=1, keepdims=True) - TIE
         return self.classes_[best.argmax(axis=1)]
 
+    @speaks
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Return the log evidence of the training labels, and its gradient where asked for.
 
@@ -673,11 +666,11 @@ def _objective(inference: Inference, parameters: Parameters) -> Any:
     return call
 
 
-def _certificate(found: Approximation, value: np.ndarray, search: Any, owner: str) -> Solution:
+def _certificate(found: Approximation, value: np.ndarray, search: Any) -> Solution:
     """Say what the method says of its equations, and the search of itself."""
-    message = "" if found.converged else f"{owner}: {found.message}"
+    message = "" if found.converged else f"{who()}: {found.message}"
     if not message and search is not None and not search.converged:
-        message = f"{owner}: the search for parameters {search.message}."
+        message = f"{who()}: the search for parameters {search.message}."
     plain = {k: v for k, v in found.extra.items() if isinstance(v, int | float | str | bool)}
     return Solution(
         value=value,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, who
 from mercer.estimator import Plan, study_of
 from mercer.memory import require_memory
 from mercer.models.gp.base import expected_evaluations
@@ -177,23 +177,23 @@ class Scheme:
         return vi
 
 
-def choose_scheme(method: Any, link: Any, multi_class: Any, n_classes: int, owner: str) -> Scheme:
+def choose_scheme(method: Any, link: Any, multi_class: Any, n_classes: int) -> Scheme:
     """Return how to infer, or say which combinations there are."""
     if not isinstance(method, str) or method not in METHODS:
-        raise InvalidInput(f"{owner}: method={method!r}; give 'laplace', 'ep' or 'vi'.")
+        raise InvalidInput(f"{who()}: method={method!r}; give 'laplace', 'ep' or 'vi'.")
     if isinstance(link, Link):  # parameters are what a model file can hold
-        raise InvalidInput(f"{owner}: link={link!r}; give its name, {link.name!r}.")
-    chosen = as_link(link, owner)
+        raise InvalidInput(f"{who()}: link={link!r}; give its name, {link.name!r}.")
+    chosen = as_link(link)
     if not isinstance(multi_class, str) or multi_class not in ("auto", "softmax", "one_vs_rest"):
         raise InvalidInput(
-            f"{owner}: multi_class={multi_class!r}; give 'auto', 'softmax' or 'one_vs_rest'."
+            f"{who()}: multi_class={multi_class!r}; give 'auto', 'softmax' or 'one_vs_rest'."
         )
     able = method in SOFTMAX and chosen.name == "logit"
     if multi_class == "softmax" and not able and n_classes > 2:
         what = f"method={method!r}" if method not in SOFTMAX else f"link={chosen.name!r}"
         cure = "method='laplace' or 'vi'" if method not in SOFTMAX else "link='logit'"
         raise InvalidInput(
-            f"{owner}: multi_class='softmax' with {what} and {n_classes} classes; give "
+            f"{who()}: multi_class='softmax' with {what} and {n_classes} classes; give "
             f"multi_class='one_vs_rest', or {cure}."
         )
     if n_classes == 2:
@@ -209,8 +209,6 @@ class Inference:
     Each evaluation starts from the posterior of the one before, in its memory: it is not for
     several threads at once.
 
-    Parameters
-    ----------
     X : canonical collection
         The rows.
     codes : ndarray of shape (n,)
@@ -221,8 +219,6 @@ class Inference:
         Powers of the likelihoods.
     scheme : Scheme
         How to infer.
-    owner : str
-        Whose evidence it is, for messages.
     parts : bool, default=False
         Whether half of the rows are to have matrices beside those of all of them.
     """
@@ -234,11 +230,10 @@ class Inference:
         n_classes: int,
         weights: Any,
         scheme: Scheme,
-        owner: str,
         parts: bool = False,
     ):
         self.X, self.codes, self.n_classes = X, codes, n_classes
-        self.weights, self.scheme, self.owner = weights, scheme, owner
+        self.weights, self.scheme = weights, scheme
         matrices = scheme.matrices(n_classes) * (PARTS if parts else 1.0)
         self._held = int(8 * len(codes) ** 2 * matrices)  # bytes of all matrices
         self.failure = ""  # what the last evaluation says where it has not converged
@@ -249,7 +244,7 @@ class Inference:
         """Return the same for some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         X = kernel.domain.subset(self.X, rows)
-        out = Inference(X, self.codes[rows], self.n_classes, weights, self.scheme, self.owner)
+        out = Inference(X, self.codes[rows], self.n_classes, weights, self.scheme)
         out._held = self._held  # those of all rows are there too
         return out
 
@@ -285,7 +280,7 @@ class Inference:
         n = len(self.codes)
         require_memory(
             self._held + 2 * n * n + LITTLE,
-            f"{self.owner}: {self._held / (8 * n * n):g} matrices of {n} × {n} numbers, as "
+            f"{who()}: {self._held / (8 * n * n):g} matrices of {n} × {n} numbers, as "
             f"method={self.scheme.method!r} has with {self.n_classes} classes,",
             "Fit fewer rows",
         )
@@ -297,10 +292,10 @@ class Inference:
                 found = self.scheme.infer(shared, *asked, self._start, tol)
         except NotPositiveDefinite as error:
             raise NotPositiveDefinite(
-                f"{self.owner}: {K.kernel!r}: {error}", error.smallest_eigenvalue
+                f"{who()}: {K.kernel!r}: {error}", error.smallest_eigenvalue
             ) from None
         self._start = found.start
-        self.failure = "" if found.converged else f"{self.owner}: {found.message}"
+        self.failure = "" if found.converged else f"{who()}: {found.message}"
         return found
 
     def dense(self, K: Gram) -> np.ndarray:
@@ -319,13 +314,13 @@ class Inference:
         if low < -INDEFINITE * high:
             i = int(diagonal.argmin())
             raise NotPositiveDefinite(
-                f"{self.owner}: {kernel!r} has k(x, x) = {low:.6g} at row {i}, so it is not "
+                f"{who()}: {kernel!r} has k(x, x) = {low:.6g} at row {i}, so it is not "
                 "positive semidefinite and not a kernel; mercer.check_kernel tells more.",
                 low,
             )
         if not high <= LARGEST:
             raise InvalidInput(
-                f"{self.owner}: {kernel!r} has k(x, x) up to {high:.3g}, which leaves no digit to "
+                f"{who()}: {kernel!r} has k(x, x) up to {high:.3g}, which leaves no digit to "
                 f"labels; give a kernel with k(x, x) below {LARGEST:g}, or standardise the columns."
             )
         if self.weights is None:
@@ -333,7 +328,7 @@ class Inference:
         heavy = float((self.weights * diagonal).max(initial=0.0))
         if not heavy <= HEAVIEST and self.weights.max() > 1.0:
             raise InvalidInput(
-                f"{self.owner}: sample_weight is up to {self.weights.max():.3g}, which are as many "
+                f"{who()}: sample_weight is up to {self.weights.max():.3g}, which are as many "
                 f"repetitions of a row: too many for float64 beside k(x, x) = {high:.3g}. Give "
                 f"weights of at most {HEAVIEST / max(high, 1.0):.0e}."
             )
@@ -344,7 +339,7 @@ def plan_classes(model: Any, X: Any, y: Any) -> Plan:
     study = study_of(model, X, y)
     facts = study.facts
     n, several = facts.n, max(2, facts.outputs)
-    scheme = choose_scheme(model.method, model.link, model.multi_class, several, study.owner)
+    scheme = choose_scheme(model.method, model.link, model.multi_class, several)
     tuned = model.optimizer is not None
     matrices = scheme.matrices(several) * (PARTS if tuned and n > SMALL else 1.0)
     needed = int(8 * n * n * matrices) + 2 * n * n + LITTLE  # what the fit asks for

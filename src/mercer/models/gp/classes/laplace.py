@@ -45,7 +45,7 @@ SMALL = 0.01
 EPS = float(np.finfo(float).eps)
 
 
-class Problem(Protocol):
+class ModeProblem(Protocol):
     """A likelihood of labels given latent values f of shape (n,) or (n, C)."""
 
     def log_likelihood(self, f: np.ndarray) -> float:
@@ -73,7 +73,7 @@ class Mode:
 
 def find_mode(
     K: np.ndarray,
-    problem: Problem,
+    problem: ModeProblem,
     shape: tuple[int, ...],
     start: np.ndarray | None = None,
     tol: float = TIGHT,
@@ -90,7 +90,7 @@ def find_mode(
     ----------
     K : ndarray of shape (n, n)
         The Gram matrix.
-    problem : Problem
+    problem : ModeProblem
         The likelihood.
     shape : tuple
         That of f.
@@ -144,7 +144,7 @@ def find_mode(
     return Mode(a, f, value, steps)
 
 
-def distance(K: np.ndarray, problem: Problem, mode: Mode, factor: Any) -> float:
+def distance(K: np.ndarray, problem: ModeProblem, mode: Mode, factor: Any) -> float:
     """Return how far the mode is from f, as a part of f: the length of Newton's step from there.
 
     That is ‖(I + KW)⁻¹(f − K∇log p)‖/‖f‖. The residual f − K∇log p itself is as large as rounding
@@ -156,12 +156,12 @@ def distance(K: np.ndarray, problem: Problem, mode: Mode, factor: Any) -> float:
     return float(np.linalg.norm(step) / max(np.linalg.norm(mode.f), SMALL * mode.f.size**0.5))
 
 
-def _objective(problem: Problem, a: np.ndarray, f: np.ndarray) -> float:
+def _objective(problem: ModeProblem, a: np.ndarray, f: np.ndarray) -> float:
     return problem.log_likelihood(f) - 0.5 * float(np.vdot(a, f))
 
 
 def _line_search(
-    problem: Problem,
+    problem: ModeProblem,
     K: np.ndarray,
     a: np.ndarray,
     f: np.ndarray,

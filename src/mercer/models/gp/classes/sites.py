@@ -11,7 +11,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs
 from scipy.special import erfcx, expit, log_expit, log_ndtr, ndtr
 
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
 from mercer.solvers.linear import mirror, potrf
 
 
@@ -364,18 +364,17 @@ def _hazard_tail(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 _LINKS: dict[str, type[Link]] = {"logit": Logit, "probit": Probit}
 
 
-def as_link(link: Any, owner: str = "GaussianProcessClassifier") -> Link:
+@speaks("GaussianProcessClassifier", unless_spoken=True)
+def as_link(link: Any) -> Link:
     """Return the link of a name.
 
     Parameters
     ----------
     link : {"logit", "probit"} or Link
         The link.
-    owner : str
-        Whose parameter it is, for the message.
     """
     if isinstance(link, Link):
         return link
     if not isinstance(link, str) or link not in _LINKS:
-        raise InvalidInput(f"{owner}: link={link!r}; give 'logit' or 'probit'.")
+        raise InvalidInput(f"{who()}: link={link!r}; give 'logit' or 'probit'.")
     return _LINKS[link]()

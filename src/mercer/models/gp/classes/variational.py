@@ -92,7 +92,7 @@ class SitePoint:
         return np.clip(dlam, 0.1 * low - self.lam, 10.0 * high - self.lam)
 
 
-class Bound:
+class EvidenceBound:
     """L = Σᵢ wᵢ E log p(tᵢ|fᵢ) − Σ_c KL(q_c ‖ N(0, K)), evaluated in reused n×n arrays.
 
     KL = ½(coefᵀ mean + tr B⁻¹ − n + log |B|) with B = I + Λ^½KΛ^½: K is never inverted. A class
@@ -297,7 +297,7 @@ class WarmSites:
 class Ascent:
     """Where an ascent ended."""
 
-    def __init__(self, bound: Bound, point: SitePoint, bounds: list[float]):
+    def __init__(self, bound: EvidenceBound, point: SitePoint, bounds: list[float]):
         self.point, self.bounds = point, bounds
         self.n_factors = bound.n_factors
         self.factors = [
@@ -326,7 +326,7 @@ class Ascent:
         }
 
 
-def ascend(bound: Bound, start: WarmSites | None = None) -> Ascent:
+def ascend(bound: EvidenceBound, start: WarmSites | None = None) -> Ascent:
     """Climb until both conditions of a stationary point hold; the bound never falls.
 
     A step is Newton's with a diagonal approximation. Where the bound does not rise on it, and after
@@ -336,7 +336,7 @@ def ascend(bound: Bound, start: WarmSites | None = None) -> Ascent:
 
     Parameters
     ----------
-    bound : Bound
+    bound : EvidenceBound
         What to maximise.
     start : WarmSites, optional
         Where to start, if that is better than the prior and fits.
@@ -363,7 +363,7 @@ def ascend(bound: Bound, start: WarmSites | None = None) -> Ascent:
     return Ascent(bound, x, bounds)
 
 
-def _first(bound: Bound, start: WarmSites | None) -> SitePoint:
+def _first(bound: EvidenceBound, start: WarmSites | None) -> SitePoint:
     x = bound.prior()
     if start is not None and start.nu.shape == x.lam.shape:
         # The sites of a class give its mean, whatever the other classes.
@@ -376,7 +376,7 @@ def _first(bound: Bound, start: WarmSites | None) -> SitePoint:
     return y if y.bound >= x.bound else x
 
 
-def _try(bound: Bound, x: SitePoint, step: Step, shortest: float) -> SitePoint | None:
+def _try(bound: EvidenceBound, x: SitePoint, step: Step, shortest: float) -> SitePoint | None:
     """Return the point after the longest part of a step, by halves, on which the bound rises."""
     length = 1.0
     while length >= shortest:
@@ -476,7 +476,7 @@ def vi(
         return float(w @ value), first, -second, third[:, :, None], fourth, None
 
     buffers = None if start is None else start.take((len(t), 1))
-    ascent = ascend(Bound(K, likelihood, 1, buffers), start)
+    ascent = ascend(EvidenceBound(K, likelihood, 1, buffers), start)
     x, factor = ascent.point, ascent.factors[0]
     return VariationalApproximation(
         K, factor.root, factor, mean=x.mean[:, 0], coef=x.coef[:, 0], **ascent.facts()
@@ -584,6 +584,6 @@ def vi_softmax(
         return total, w * (Y - p), h, third, -w * fourth, bend
 
     buffers = None if start is None else start.take(Y.shape)
-    ascent = ascend(Bound(K, likelihood, Y.shape[1], buffers), start)
+    ascent = ascend(EvidenceBound(K, likelihood, Y.shape[1], buffers), start)
     x = ascent.point
     return SoftmaxVariational(K, ascent.factors, mean=x.mean, coef=x.coef, **ascent.facts())

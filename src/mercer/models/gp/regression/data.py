@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 
 from mercer.domains import Table, is_torch, refuse_odd_arrays
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.memory import require_memory
 from mercer.models.gp.regression.evidence import Evidence, GaussianFit
+from mercer.models.gp.search import row_key
 from mercer.solvers import Solution, column_norms
 
 if TYPE_CHECKING:
@@ -45,18 +46,10 @@ class Targets:
 
     @classmethod
     def of(
-        cls,
-        Y: np.ndarray,
-        weights: np.ndarray | None,
-        *,
-        normalize: bool,
-        units: np.ndarray | None,
-        owner: str,
+        cls, Y: np.ndarray, weights: np.ndarray | None, *, normalize: bool, units: np.ndarray | None
     ) -> Targets:
         """Return the map for targets Y of shape (n, t).
 
-        Parameters
-        ----------
         Y : array of shape (n, t)
             Targets.
         weights : array of shape (n,) or None
@@ -66,13 +59,11 @@ class Targets:
         units : array of shape (t,) or None
             What the scales of the outputs are to be proportional to, as the noise is whose
             variance is not tuned; the variances of z are 1 on average then. None for a scale each.
-        owner : str
-            Whose targets these are, for messages.
         """
         t = Y.shape[1]
         if not normalize:
             out = cls(np.zeros(t), np.ones(t))
-            _check_unit(np.abs(Y).max(axis=0, initial=0.0), owner)
+            _check_unit(np.abs(Y).max(axis=0, initial=0.0))
             return out
         largest = np.abs(Y).max(axis=0, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0)  # no square or sum of these can overflow
@@ -81,7 +72,7 @@ class Targets:
         scale = np.sqrt(np.average((V - mean) ** 2, axis=0, weights=weights))
         constant = scale <= CONSTANT
         mean, scale = mean * unit, scale * unit
-        _check_unit(np.where(constant, 1.0, scale), owner)
+        _check_unit(np.where(constant, 1.0, scale))
         if units is not None and t > 1 and not constant.all():
             ratio = np.where(constant, 0.0, scale / units)
             top = float(ratio.max())
@@ -105,12 +96,12 @@ class Targets:
         return -float(degrees * np.log(self.scale).sum())
 
 
-def _check_unit(size: np.ndarray, owner: str) -> None:
+def _check_unit(size: np.ndarray) -> None:
     wrong = ((size > 0) & (size < SMALLEST)) | (size > LARGEST)
     if wrong.any():
         j = int(np.argmax(wrong))
         raise InvalidInput(
-            f"{owner}: y{f'[:, {j}]' if len(size) > 1 else ''} is of the size {size[j]:.3g}, whose "
+            f"{who()}: y{f'[:, {j}]' if len(size) > 1 else ''} is of the size {size[j]:.3g}, whose "
             "square, a variance, is no float64; give y in other units."
         )
 
@@ -118,9 +109,7 @@ def _check_unit(size: np.ndarray, owner: str) -> None:
 # ---- The noise of a regression: a word, a number or a variance for each row, checked ----
 
 
-def check_noise(
-    noise: Any, n: int, tuned: bool, owner: str, t: int = 1, word: str | None = "'fit'"
-) -> Any:
+def check_noise(noise: Any, n: int, tuned: bool, t: int = 1, word: str | None = "'fit'") -> Any:
     """Return "fit", a variance, one variance for each of n rows, or for each of t outputs.
 
     The last has the shape (1, t).
@@ -130,36 +119,36 @@ def check_noise(
     legal += f", or one for each of {t} outputs" if t > 1 else ""
     if isinstance(noise, str):
         if noise != "fit" or word is None:
-            raise InvalidInput(f"{owner}: noise={noise!r}; {legal}.")
+            raise InvalidInput(f"{who()}: noise={noise!r}; {legal}.")
         if not tuned:
             raise InvalidInput(
-                f"{owner}: noise='fit' with optimizer=None, which fits nothing; give the variance "
+                f"{who()}: noise='fit' with optimizer=None, which fits nothing; give the variance "
                 "of the noise as a number, such as noise=0.1, or optimizer='lbfgs'."
             )
         return noise
     if 1 < t == np.size(noise) != n and np.ndim(noise) == 1:
-        out = np.asarray(_variances(noise, "noise", t, legal, owner))
+        out = np.asarray(_variances(noise, "noise", t, legal))
         if not (out > 0).all():
-            raise InvalidInput(f"{owner}: noise={noise!r} of the outputs; {legal}, > 0.")
+            raise InvalidInput(f"{who()}: noise={noise!r} of the outputs; {legal}, > 0.")
         return out[None, :]
-    return _variances(noise, "noise", n, legal, owner)
+    return _variances(noise, "noise", n, legal)
 
 
-def prior_noise(noise: Any, owner: str) -> float:
+def prior_noise(noise: Any) -> float:
     """Return the variance of the noise of a process before its fit: 0 unless it is a number."""
     noise = _host(noise)
-    given = check_noise(noise, np.size(noise), True, owner)
+    given = check_noise(noise, np.size(noise), True)
     return given if isinstance(given, float) else 0.0
 
 
-def new_noise(with_noise: Any, m: int, owner: str) -> bool | np.ndarray:
+def new_noise(with_noise: Any, m: int) -> bool | np.ndarray:
     """Return whether noise is asked for, or the variances of the noise of m new rows."""
     if isinstance(with_noise, bool | np.bool_):
         return bool(with_noise)
     legal = f"give True, False, or the variances of the noise of the {m} rows"
     if isinstance(with_noise, int | np.integer):  # 1 for True would be a variance of 1
-        raise InvalidInput(f"{owner}: with_noise={with_noise!r}; {legal}.")
-    out = _variances(_host(with_noise), "with_noise", m, legal, owner)
+        raise InvalidInput(f"{who()}: with_noise={with_noise!r}; {legal}.")
+    out = _variances(_host(with_noise), "with_noise", m, legal)
     return np.full(m, out) if np.ndim(out) == 0 else np.asarray(out)
 
 
@@ -167,8 +156,8 @@ def _host(A: Any) -> Any:
     return A.detach().cpu().double().numpy() if is_torch(A) else A
 
 
-def _variances(given: Any, name: str, n: int, legal: str, owner: str) -> float | np.ndarray:
-    refuse_odd_arrays(given, name, owner)
+def _variances(given: Any, name: str, n: int, legal: str) -> float | np.ndarray:
+    refuse_odd_arrays(given, name)
     shown = repr(given) if np.size(given) <= 6 else f"{type(given).__name__}"
     try:
         kind = np.asarray(given).dtype.kind
@@ -176,16 +165,16 @@ def _variances(given: Any, name: str, n: int, legal: str, owner: str) -> float |
     except (TypeError, ValueError):
         kind, value = "O", np.array(np.nan)
     if kind not in "fiu":
-        raise InvalidInput(f"{owner}: {name}={shown}; {legal}.")
+        raise InvalidInput(f"{who()}: {name}={shown}; {legal}.")
     if value.ndim > 1 or value.shape not in ((), (n,)):
-        raise InvalidInput(f"{owner}: {name} has shape {value.shape}; {legal}.")
+        raise InvalidInput(f"{who()}: {name} has shape {value.shape}; {legal}.")
     if not np.isfinite(value).all():
-        raise InvalidInput(f"{owner}: {name} holds NaN or infinity; {legal}.")
+        raise InvalidInput(f"{who()}: {name} holds NaN or infinity; {legal}.")
     if (value < 0).any():
         i = int(np.argmin(value))
         which = f"[{i}] = {value[i]:g}" if value.ndim else f"={float(value):g}"
         raise InvalidInput(
-            f"{owner}: {name}{which} is negative; {name} is a variance, which is ≥ 0."
+            f"{who()}: {name}{which} is negative; {name} is a variance, which is ≥ 0."
         )
     return float(value) if value.ndim == 0 else value.copy()
 
@@ -216,12 +205,10 @@ class Basis:
     scale: np.ndarray | None = None
 
     @classmethod
-    def of(
-        cls, mean: Any, kernel: Kernel, X: Any, weights: np.ndarray | None, owner: str
-    ) -> Basis | None:
+    def of(cls, mean: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> Basis | None:
         """Return the basis that the word `mean` means for these points; None for "zero"."""
         if mean not in MEANS or not isinstance(mean, str):
-            raise InvalidInput(f"{owner}: mean={mean!r}; give 'zero', 'constant' or 'linear'.")
+            raise InvalidInput(f"{who()}: mean={mean!r}; give 'zero', 'constant' or 'linear'.")
         if mean == "zero":
             return None
         if mean == "constant":
@@ -230,13 +217,13 @@ class Basis:
         if not numeric or X.ndim != 2 or not kernel.domain.holds_points:
             by = ", or choose columns by position: kernel.on([0])" if isinstance(X, Table) else ""
             raise InvalidInput(
-                f"{owner}: mean='linear' needs points that are rows of numbers, not "
+                f"{who()}: mean='linear' needs points that are rows of numbers, not "
                 f"{kernel.domain.name}; use mean='constant'{by}."
             )
-        return cls._linear(_dense(X, owner), weights, owner)
+        return cls._linear(_dense(X), weights)
 
     @classmethod
-    def _linear(cls, X: np.ndarray, weights: np.ndarray | None, owner: str) -> Basis:
+    def _linear(cls, X: np.ndarray, weights: np.ndarray | None) -> Basis:
         size = np.abs(X).max(axis=0, initial=0.0)
         unit = np.where(size > 0, size, 1.0)
         V = X / unit
@@ -251,7 +238,7 @@ class Basis:
             distinct = len(np.unique(V, axis=0))
             if distinct < len(varies) + 1:
                 raise InvalidInput(
-                    f"{owner}: mean='linear' has {len(varies) + 1} coefficients, and X only "
+                    f"{who()}: mean='linear' has {len(varies) + 1} coefficients, and X only "
                     f"{distinct} different rows; use mean='constant', or fewer columns."
                 )
         used = np.zeros(X.shape[1])
@@ -314,10 +301,10 @@ def _independent(V: np.ndarray) -> np.ndarray:
     return np.array(kept, dtype=int)
 
 
-def _dense(X: Any, owner: str) -> np.ndarray:
+def _dense(X: Any) -> np.ndarray:
     require_memory(
         32 * X.shape[0] * X.shape[1],
-        f"{owner}: mean='linear' with {X.shape[1]} columns",
+        f"{who()}: mean='linear' with {X.shape[1]} columns",
         "Use mean='constant'",
     )
     return X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
@@ -343,7 +330,6 @@ class Problem:
     weights: np.ndarray | None
     targets: Targets
     basis: Basis | None
-    owner: str
     kept: Any
     column: bool
 
@@ -354,7 +340,7 @@ class Problem:
         if rows is not None:
             X, Z = self.kernel.domain.subset(X, rows), Z[rows]
             w, H = (None if w is None else w[rows]), (None if H is None else H[rows])
-        return Evidence(X, Z, w, H, self.owner, self.targets.variance_unit())
+        return Evidence(X, Z, w, H, self.targets.variance_unit())
 
     def objective(
         self, evidence: Any, parameters: Parameters, known: Any, shift: float = 0.0, *more: Any
@@ -374,9 +360,8 @@ class Problem:
         return call
 
     def key(self) -> np.ndarray:
-        """Return numbers that tell rows apart, however they are ordered; x too where it has any."""
-        numeric = isinstance(self.X, np.ndarray) and self.X.ndim == 2 and self.X.dtype.kind == "f"
-        return np.hstack([self.Y, self.X]) if numeric and len(self.X) == len(self.Y) else self.Y
+        """Return numbers that tell rows apart, however they are ordered."""
+        return row_key(self.X, self.Y)
 
     def shift(self, noise: Any = 1.0) -> float:
         """Return the log evidence of y less that of z, in the basis 1, x of the mean.
@@ -451,12 +436,12 @@ def certificate(problem: Problem, fit: GaussianFit, value: np.ndarray, search: A
     message = ""
     if residual > RESIDUAL:
         message = (
-            f"{problem.owner}: the covariance is nearly singular: the relative residual is "
+            f"{who()}: the covariance is nearly singular: the relative residual is "
             f"{residual:.2g} (tolerance {RESIDUAL:g}) after a jitter of {fit.jitter:.2g}. Use more "
             "noise, or drop rows that are given twice."
         )
     elif search is not None and not search.converged:
-        message = f"{problem.owner}: the search for parameters {search.message}."
+        message = f"{who()}: the search for parameters {search.message}."
     return Solution(
         value=value,
         converged=not message,

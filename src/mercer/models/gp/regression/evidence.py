@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.domains import is_torch, to_host
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, who
 from mercer.estimator import unproven
 from mercer.operators import Gram, gram_of, upper_half
 from mercer.solvers import CholeskyFactor, factor
@@ -74,8 +74,6 @@ class Evidence:
 
     Holds one n×n array that evaluations share, so it is not for several threads at once.
 
-    Parameters
-    ----------
     X : canonical collection
         The points.
     Z : ndarray of shape (n, t)
@@ -86,8 +84,6 @@ class Evidence:
         of a row whose noise is 0 counts for nothing.
     basis : ndarray of shape (n, q), optional
         H, of independent columns.
-    owner : str, default=""
-        Who asks; messages about the data begin with it.
     unit : float, default=1.0
         What a variance of 1 is to the user, for messages.
     """
@@ -98,7 +94,6 @@ class Evidence:
         Z: np.ndarray,
         weights: np.ndarray | None = None,
         basis: np.ndarray | None = None,
-        owner: str = "",
         unit: float = 1.0,
     ):
         self.unit = unit
@@ -107,7 +102,6 @@ class Evidence:
         self.n, self.t = self.Z.shape
         self.weights = weights
         self.basis = np.zeros((self.n, 0)) if basis is None else basis
-        self.owner = owner or "Evidence"
         self._buffer: Any = None
 
     def work_in(self, other: Evidence) -> None:
@@ -213,7 +207,7 @@ class Evidence:
 
     def _fit(self, K: Gram, noise: Any) -> GaussianFit:
         if self._buffer is None or is_torch(self._buffer) == (K.device is None):
-            what = f"{self.owner}: the {self.n} × {self.n} covariance matrix"
+            what = f"{who()}: the {self.n} × {self.n} covariance matrix"
             self._buffer = K.space(what, "Fit fewer rows, or use SparseGaussianProcessRegressor")
         C, name = K.there(self._buffer), repr(K.kernel)
         trace = float(C.trace())
@@ -238,14 +232,14 @@ class Evidence:
         M = self.basis.T @ basis_solve
         diagonal = np.diagonal(M)
         try:
-            g = factor(0.5 * (M + M.T), jitter=0.0, owner=self.owner)
+            g = factor(0.5 * (M + M.T), jitter=0.0, owner=who())
             # Lⱼⱼ²/Mⱼⱼ is the part of column j that is left beside those before it.
             if (np.diagonal(g.lower()) ** 2 <= DEPENDENT * diagonal).any():
                 raise NotPositiveDefinite("singular to rounding")
             return g
         except NotPositiveDefinite as error:
             raise InvalidInput(
-                f"{self.owner}: the {M.shape[0]} columns of the mean's basis are dependent on "
+                f"{who()}: the {M.shape[0]} columns of the mean's basis are dependent on "
                 f"these {self.n} rows; leave columns out, or use mean='constant'."
             ) from error
 

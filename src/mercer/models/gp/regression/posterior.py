@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from mercer.domains import to_host
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Gram, gram_of
 from mercer.solvers import CholeskyFactor
@@ -40,7 +40,6 @@ class Posterior:
     points: Any
     fit: GaussianFit
     basis: Basis | None
-    owner: str
 
     def moments(self, X: Any, coef: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
         """Return k(X)ᵀcoef, or None without coefficients, and the variances of f at X.
@@ -59,7 +58,7 @@ class Posterior:
         variance : array of shape (m,)
             Never negative.
         """
-        variance = prior_variance(self.kernel, X, self.owner)
+        variance = prior_variance(self.kernel, X)
         m, n = len(variance), self.fit.factor.n
         values = None if coef is None else np.empty((m, coef.shape[1]))
         X, points = self.kernel.domain.match(X, self.points)
@@ -84,10 +83,10 @@ class Posterior:
 
     def covariance(self, X: Any) -> np.ndarray:
         """Return the covariance matrix of f at X, shape (m, m)."""
-        out = prior_covariance(self.kernel, X, self.owner)
+        out = prior_covariance(self.kernel, X)
         m, n = len(out), self.fit.factor.n
         require_memory(
-            8 * m * (m + n), f"{self.owner}: the covariance of {m} new points", "Give fewer points"
+            8 * m * (m + n), f"{who()}: the covariance of {m} new points", "Give fewer points"
         )
         X, points = self.kernel.domain.match(X, self.points)
         K = gram_of(self.kernel, X, points)
@@ -124,25 +123,25 @@ def _product(cross: Any, A: np.ndarray) -> np.ndarray:
     return (cross @ cross.new_tensor(A)).cpu().numpy()
 
 
-def prior_variance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+def prior_variance(kernel: Kernel, X: Any) -> np.ndarray:
     """Return k(x, x) at new points as an array of one's own."""
-    require_diagonal(kernel, owner)
+    require_diagonal(kernel)
     with np.errstate(over="ignore", invalid="ignore"):
         d = np.array(gram_of(kernel, X).diagonal(), dtype=float)
     if not np.isfinite(d).all():
         i = int(np.argmin(np.isfinite(d)))
         raise InvalidInput(
-            f"{owner}: {kernel!r} overflows at row {i} of X; such a point is far outside the "
+            f"{who()}: {kernel!r} overflows at row {i} of X; such a point is far outside the "
             "training data. Scale the columns as in training."
         )
     return d
 
 
-def prior_covariance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+def prior_covariance(kernel: Kernel, X: Any) -> np.ndarray:
     """Return k(X, X) of new points as a float64 array of one's own."""
-    require_diagonal(kernel, owner)
+    require_diagonal(kernel)
     m = kernel.domain.size(X)
-    require_memory(8 * m * m, f"{owner}: the covariance of {m} new points", "Give fewer points")
+    require_memory(8 * m * m, f"{who()}: the covariance of {m} new points", "Give fewer points")
     return gram_of(kernel, X).to_dense(out=np.empty((m, m)))
 
 
@@ -176,11 +175,11 @@ def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
     return vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * E)
 
 
-def require_diagonal(kernel: Kernel, owner: str) -> None:
+def require_diagonal(kernel: Kernel) -> None:
     """Refuse points that are known by their kernel values with others only."""
     if not kernel.domain.holds_points:
         raise InvalidInput(
-            f"{owner}: a standard deviation, covariance or sample at new points needs k(x, x), "
+            f"{who()}: a standard deviation, covariance or sample at new points needs k(x, x), "
             "which a precomputed matrix of kernel values with the training points does not hold; "
             "use the kernel itself, or ask for the mean alone."
         )

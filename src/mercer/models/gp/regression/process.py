@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     ONLY,
     KernelEstimator,
@@ -90,21 +90,21 @@ class ProcessRegressor(KernelEstimator):
         tags.requires_fit = False  # the prior answers
         return tags
 
+    @speaks
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Parameters, Any]:
         """Return checked rows, parameters at their start, and the noise."""
-        owner = type(self).__name__
         tuned = check_search(self)
         if not isinstance(self.normalize_y, bool | np.bool_):
-            raise InvalidInput(f"{owner}: normalize_y={self.normalize_y!r}; give True or False.")
+            raise InvalidInput(f"{who()}: normalize_y={self.normalize_y!r}; give True or False.")
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)
-        T = check_targets(y, n, owner)
-        Y, weights = T.reshape(n, -1), check_weights(sample_weight, n, owner)
-        noise = check_noise(self.noise, n, tuned, owner, Y.shape[1])
+        T = check_targets(y, n)
+        Y, weights = T.reshape(n, -1), check_weights(sample_weight, n)
+        noise = check_noise(self.noise, n, tuned, Y.shape[1])
         if isinstance(noise, str) and self._holds_noise():
             raise InvalidInput(
-                f"{owner}: noise='fit' is to be tuned, and fixed holds 'noise'; give the variance "
+                f"{who()}: noise='fit' is to be tuned, and fixed holds 'noise'; give the variance "
                 "of the noise as a number, or leave it out of fixed."
             )
         kernel.domain.check_training(X)
@@ -115,10 +115,10 @@ class ProcessRegressor(KernelEstimator):
             X, Y, weights = kernel.domain.subset(X, rows), Y[rows], weights[rows]
             noise = noise[rows] if np.ndim(noise) == 1 else noise
         units = self._noise_units(noise, Y.shape[1], tuned)
-        targets = Targets.of(Y, weights, normalize=bool(self.normalize_y), units=units, owner=owner)
+        targets = Targets.of(Y, weights, normalize=bool(self.normalize_y), units=units)
         kernel = kernel.fit_params(X, weights)
-        basis = Basis.of(self.mean, kernel, X, weights, owner)
-        problem = Problem(kernel, X, Y, weights, targets, basis, owner, kept, T.ndim == 1)
+        basis = Basis.of(self.mean, kernel, X, weights)
+        problem = Problem(kernel, X, Y, weights, targets, basis, kept, T.ndim == 1)
         searched = problem.searched()
         if np.ndim(noise) == 2:
             unit = searched.targets.variance_unit()
@@ -142,8 +142,9 @@ class ProcessRegressor(KernelEstimator):
             return None
         return np.sqrt(noise[0] / noise.max()) if each else np.ones(t)
 
+    @speaks
     def _holds_noise(self) -> bool:
-        return "noise" in as_names(self.fixed, type(self).__name__)
+        return "noise" in as_names(self.fixed)
 
     def _start(self, noise: Any, problem: Problem) -> float | None:
         """Return where the search for the noise starts, in the units of y²; None for a vector."""
@@ -151,15 +152,16 @@ class ProcessRegressor(KernelEstimator):
             return None
         return first_noise(problem) if isinstance(noise, str) else float(noise)
 
+    @speaks
     def _parameters(
         self, kernel: Kernel, noise: float | None, tuned: bool, problem: Problem | None = None
     ) -> Parameters:
         low, high = LEAST, MOST
         if problem is not None and problem.varies().any():
             low, high = LEAST * problem.spread(), MOST * problem.unit()
-        fixed, owner = self.fixed, type(self).__name__
+        fixed = self.fixed
         if noise is None and self._holds_noise():  # as a vector is anyway
-            fixed = [name for name in as_names(fixed, owner) if name != "noise"]
+            fixed = [name for name in as_names(fixed) if name != "noise"]
         for option in ("bounds", "priors") if noise is None and tuned else ():
             given = getattr(self, option)
             if (
@@ -168,7 +170,7 @@ class ProcessRegressor(KernelEstimator):
                 and "noise" not in kernel.theta_names
             ):
                 raise InvalidInput(
-                    f"{owner}: {option} names 'noise', whose variance is given for each row and "
+                    f"{who()}: {option} names 'noise', whose variance is given for each row and "
                     "not tuned; leave it out."
                 )
         return Parameters(
@@ -178,7 +180,6 @@ class ProcessRegressor(KernelEstimator):
             bounds=self.bounds if tuned else None,
             priors=self.priors if tuned else None,
             noise_bounds=(low, high),
-            owner=owner,
         )
 
     def _store_parameters(
@@ -230,6 +231,7 @@ class ProcessRegressor(KernelEstimator):
 
     # -- the answers --------------------------------------------------------------------------
     @follows_data
+    @speaks(".predict")
     def predict(
         self,
         X: Any,
@@ -263,18 +265,17 @@ class ProcessRegressor(KernelEstimator):
         cov : array of shape (m, m) or (m, m, n_outputs)
             With `return_cov`.
         """
-        owner = f"{type(self).__name__}.predict"
         if return_std and return_cov:
             raise InvalidInput(
-                f"{owner}: return_std and return_cov; ask for one, the standard deviations are the "
+                f"{who()}: return_std and return_cov; ask for one, the standard deviations are the "
                 "roots of the covariance's diagonal."
             )
         kernel, X = self._new_points(X)
         m = kernel.domain.size(X)
         if not (return_std or return_cov):
-            new_noise(with_noise, m, owner)
+            new_noise(with_noise, m)
             return self._cut(self._mean(X, m))
-        noise = self._noise_at(with_noise, m, owner)
+        noise = self._noise_at(with_noise, m)
         if return_std:
             mean, variance = self._moments(kernel, X, m)
             spread = np.sqrt(variance[:, None] * self._scale() ** 2 + noise)
@@ -284,6 +285,7 @@ class ProcessRegressor(KernelEstimator):
         return self._cut(self._mean(X, m)), self._cut(cov)
 
     @follows_data
+    @speaks(".posterior_variance")
     def posterior_variance(self, X: Any) -> np.ndarray:
         """Return the variance of the function at each row of X, without noise.
 
@@ -298,11 +300,12 @@ class ProcessRegressor(KernelEstimator):
             In the units of y².
         """
         kernel, X = self._new_points(X)
-        self._noise_at(False, 1, f"{type(self).__name__}.posterior_variance")
+        self._noise_at(False, 1)
         variance = self._variance(kernel, X, kernel.domain.size(X))
         return self._cut(variance[:, None] * self._scale() ** 2)
 
     @follows_data
+    @speaks(".sample_y")
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0, *, with_noise: Any = True
     ) -> np.ndarray:
@@ -324,12 +327,11 @@ class ProcessRegressor(KernelEstimator):
         array of shape (m, n_samples) or (m, n_outputs, n_samples)
             One draw a column.
         """
-        owner = f"{type(self).__name__}.sample_y"
-        n = check_index(n_samples, "n_samples", owner, 1)
-        rng = as_rng(random_state, owner)
+        n = check_index(n_samples, "n_samples", 1)
+        rng = as_rng(random_state)
         kernel, X = self._new_points(X)
         m = kernel.domain.size(X)
-        noise, mean, scale = self._noise_at(with_noise, m, owner), self._mean(X, m), self._scale()
+        noise, mean, scale = self._noise_at(with_noise, m), self._mean(X, m), self._scale()
         t = len(scale)
         paths = draw(self._covariance(kernel, X), rng, n * t).reshape(m, t, n)
         out = mean[:, :, None] + scale[:, None] * paths
@@ -346,14 +348,14 @@ class ProcessRegressor(KernelEstimator):
         X = self._check_X(X, kernel, reset=False)
         return kernel.fit_params(X), X
 
-    def _noise_at(self, with_noise: Any, m: int, owner: str) -> np.ndarray:
+    def _noise_at(self, with_noise: Any, m: int) -> np.ndarray:
         """Return the variances of the noise at m new rows in the units of y², shape (m, t)."""
         t = len(self._scale())
-        asked = new_noise(with_noise, m, owner)
+        asked = new_noise(with_noise, m)
         mean = getattr(self, "mean", "zero")
         if not self._is_fitted() and mean != "zero":
             raise InvalidInput(
-                f"{owner}: mean={mean!r} has a flat prior, which has no variance before fit; fit "
+                f"{who()}: mean={mean!r} has a flat prior, which has no variance before fit; fit "
                 "first, or use mean='zero'."
             )
         if isinstance(asked, np.ndarray):
@@ -361,7 +363,7 @@ class ProcessRegressor(KernelEstimator):
         if not asked:
             return np.zeros((m, t))
         if not self._is_fitted():
-            return np.full((m, t), prior_noise(self.noise, owner))
+            return np.full((m, t), prior_noise(self.noise))
         return np.broadcast_to(self._noise_level() * self._scale() ** 2, (m, t))
 
     def _many(self) -> bool:

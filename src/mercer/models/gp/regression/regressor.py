@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import check_same_points, follows_data
 from mercer.models.gp.base import search_rng
 from mercer.models.gp.regression.data import Basis, Problem, Targets, certificate, new_noise
@@ -226,6 +226,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         self.random_state = random_state
 
     @follows_data
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -325,11 +326,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         X = self.X_fit_ if self.kernel_.domain.holds_points else self._gram_again(K)
         return self._problem_of(X, self._targets(), self.sample_weight_, self.X_fit_)
 
+    @speaks
     def _problem_of(self, X: Any, Y: np.ndarray, weights: Any, kept: Any) -> Problem:
         """Return the problem of other rows with the kernel, units and basis of the fit."""
-        targets, owner = Targets(self.y_mean_, self.y_scale_), type(self).__name__
+        targets = Targets(self.y_mean_, self.y_scale_)
         column = self.dual_coef_.ndim == 1
-        return Problem(self.kernel_, X, Y, weights, targets, self._basis(), owner, kept, column)
+        return Problem(self.kernel_, X, Y, weights, targets, self._basis(), kept, column)
 
     def _gram_again(self, K: Any) -> np.ndarray:
         """Return the precomputed Gram matrix of the rows used: given again, or from the factor."""
@@ -347,6 +349,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         np.einsum("ii->i", out)[...] -= self.scaled_noise_ / w
         return out
 
+    @speaks
     def _fit_state(self, K: Any = None) -> GaussianFit:
         """Return the factorisation behind the fit, made anew after a file or a pickle."""
         self._require_fit()
@@ -356,22 +359,24 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return self._gaussian_cache
 
     # -- moments of the function in units of z ------------------------------------------------
+    @speaks
     def _posterior(self) -> Posterior:
-        owner = type(self).__name__
-        require_diagonal(self.kernel_, owner)
-        return Posterior(self.kernel_, self.X_fit_, self._fit_state(), self._basis(), owner)
+        require_diagonal(self.kernel_)
+        return Posterior(self.kernel_, self.X_fit_, self._fit_state(), self._basis())
 
+    @speaks
     def _variances(self, kernel: Any, X: Any, coef: Any = None) -> tuple[Any, np.ndarray]:
         if not self._is_fitted():
-            return None, prior_variance(kernel, X, type(self).__name__)
+            return None, prior_variance(kernel, X)
         return self._posterior().moments(X, coef)
 
     def _variance(self, kernel: Any, X: Any, m: int) -> np.ndarray:
         return self._variances(kernel, X)[1]
 
+    @speaks
     def _covariance(self, kernel: Any, X: Any) -> np.ndarray:
         if not self._is_fitted():
-            return prior_covariance(kernel, X, type(self).__name__)
+            return prior_covariance(kernel, X)
         return self._posterior().covariance(X)
 
     # -- in the units of y --------------------------------------------------------------------
@@ -401,6 +406,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         every = np.broadcast_to(self.scaled_noise_, len(self.y_fit_))
         return float(np.average(every, weights=self.sample_weight_))
 
+    @speaks
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Return the log evidence of the training targets, and its gradient where asked for.
 
@@ -444,6 +450,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return value + shift, parameters.pull(slope, noise_slope)
 
     # -- rows left out ------------------------------------------------------------------------
+    @speaks(".loo")
     def loo(
         self,
         X: Any = None,
@@ -480,7 +487,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
             With `return_std`.
         """
         mean, variance, own = self._left_out(X, groups, "loo")
-        asked = new_noise(with_noise, len(mean), f"{type(self).__name__}.loo")
+        asked = new_noise(with_noise, len(mean))
         cut = 0 if self.dual_coef_.ndim == 1 else slice(None)
         if not return_std:
             return mean[:, cut]
@@ -514,27 +521,33 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     def _left_out(self, X: Any, groups: Any, verb: str) -> tuple[Any, Any, Any]:
         """Return mean and variance of the function, and the variance of the noise, all (n, t)."""
         self._require_fit()
-        owner, n = f"{type(self).__name__}.{verb}", len(self.y_fit_)
-        fit = self._fit_again(X, verb)
-        if groups is not None and np.ndim(groups) and len(groups) != n:
-            raise InvalidInput(
-                f"{owner}: {len(groups)} groups for {n} rows; give one label for each row of "
-                "X_fit_, those of positive weight."
+        n = len(self.y_fit_)
+        with speaking_for(f"{type(self).__name__}.{verb}"):
+            fit = self._fit_again(X, verb)
+            if groups is not None and np.ndim(groups) and len(groups) != n:
+                raise InvalidInput(
+                    f"{who()}: {len(groups)} groups for {n} rows; give one label for each row of "
+                    "X_fit_, those of positive weight."
+                )
+            codes = None if groups is None else as_groups(groups, n, None)
+            basis = self._basis()
+            H = np.zeros((n, 0)) if basis is None else basis.columns(self.X_fit_, n)
+            Z = (self._targets() - self.y_mean_) / self.y_scale_
+            mean, variance = leave_out(fit, Z, H, codes)
+            noise = np.broadcast_to(self.scaled_noise_, (n,))
+            in_C = noise if self.sample_weight_ is None else noise / self.sample_weight_
+            variance = np.maximum(variance - in_C - fit.jitter, 0.0)
+            unit = self.y_scale_**2
+            return (
+                self.y_mean_ + mean * self.y_scale_,
+                variance[:, None] * unit,
+                noise[:, None] * unit,
             )
-        codes = None if groups is None else as_groups(groups, n, None, owner)
-        basis = self._basis()
-        H = np.zeros((n, 0)) if basis is None else basis.columns(self.X_fit_, n)
-        Z = (self._targets() - self.y_mean_) / self.y_scale_
-        mean, variance = leave_out(fit, Z, H, codes, owner)
-        noise = np.broadcast_to(self.scaled_noise_, (n,))
-        in_C = noise if self.sample_weight_ is None else noise / self.sample_weight_
-        variance = np.maximum(variance - in_C - fit.jitter, 0.0)
-        unit = self.y_scale_**2
-        return self.y_mean_ + mean * self.y_scale_, variance[:, None] * unit, noise[:, None] * unit
 
+    @speaks
     def _fit_again(self, X: Any, verb: str) -> GaussianFit:
         """Return the fit, given the training points or their Gram matrix again or not."""
-        owner, kernel = type(self).__name__, self.kernel_
+        kernel = self.kernel_
         if X is None:
             return self._fit_state()
         if kernel.domain.holds_points:
@@ -542,10 +555,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
             n, m = len(self.y_fit_), kernel.domain.size(again)
             if m != n:
                 raise InvalidInput(
-                    f"{owner}.{verb}: X has {m} rows, and the model was fitted to {n} of positive "
+                    f"{who()}.{verb}: X has {m} rows, and the model was fitted to {n} of positive "
                     f"weight; pass those, or none: {verb}()."
                 )
-            check_same_points(kernel.domain, again, self.X_fit_, owner, verb)
+            check_same_points(kernel.domain, again, self.X_fit_, verb)
             return self._fit_state()
         K, held = self._gram_again(X), self._gaussian_cache
         fit = self._fit_state(X)
@@ -556,7 +569,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         target = self._targets() - self.intercept_
         if np.abs(K @ a + ridge[:, None] * a - target).max() > 1e-3 * np.abs(target).max():
             self._gaussian_cache = held
-            raise InvalidInput(f"{owner}.{verb}: this is not the matrix the model was fitted on.")
+            raise InvalidInput(f"{who()}.{verb}: this is not the matrix the model was fitted on.")
         return fit
 
     # -- rows added and taken out -------------------------------------------------------------
@@ -650,6 +663,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
             out += self.mean_coef_.reshape(out.shape[1], -1)
         return self._finite(out) if self.dual_coef_.ndim == 2 else self._finite(out[:, :, 0])
 
+    @speaks
     def variance_gradient(self, X: Any) -> np.ndarray:
         """Return the gradient in x of the variance of the function, at each row of X.
 
@@ -669,8 +683,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         self._require_fit()
         kernel = self.kernel_
         X = self._check_X(X, kernel, reset=False)
-        fit, owner = self._fit_state(), type(self).__name__
-        out = variance_slopes(Posterior(kernel, self.X_fit_, fit, self._basis(), owner), X)
+        fit = self._fit_state()
+        out = variance_slopes(Posterior(kernel, self.X_fit_, fit, self._basis()), X)
         out = self._finite(out)[:, :, None] * self.y_scale_**2
         return out if self.dual_coef_.ndim == 2 else out[:, :, 0]
 

@@ -9,7 +9,7 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import concatenate
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.estimator import check_targets, check_weights
 from mercer.memory import require_memory
 from mercer.models.gp.regression.data import Problem, check_noise
@@ -29,23 +29,23 @@ RESIDUAL = 1e-10  # of the linear system, the same
 Rows = tuple[Any, np.ndarray, Any, Any, CholeskyFactor]
 
 
+@speaks(".add")
 def appended(model: Any, X: Any, y: Any, sample_weight: Any, noise: Any) -> Rows | None:
     """Return the rows of a fitted model and new ones; None where the new ones weigh nothing."""
-    owner = f"{type(model).__name__}.add"
     kernel = model.kernel_
     if not kernel.domain.holds_points:
         raise InvalidInput(
-            f"{owner}: a precomputed Gram matrix cannot be continued, as the model does not "
+            f"{who()}: a precomputed Gram matrix cannot be continued, as the model does not "
             "keep points; fit the larger matrix, or use the kernel itself."
         )
     X = model._check_X(X, kernel, reset=False)
     m, t = kernel.domain.size(X), len(model.y_mean_)
-    Y = check_targets(y, m, owner).reshape(m, -1)
+    Y = check_targets(y, m).reshape(m, -1)
     if Y.shape[1] != t:
-        raise InvalidInput(f"{owner}: y has {Y.shape[1]} outputs, the model was fitted to {t}.")
+        raise InvalidInput(f"{who()}: y has {Y.shape[1]} outputs, the model was fitted to {t}.")
     nothing = sample_weight is not None and not np.any(np.asarray(sample_weight))
-    weights = check_weights(None if nothing else sample_weight, m, owner)
-    scaled = _more_noise(model, noise, m, owner)
+    weights = check_weights(None if nothing else sample_weight, m)
+    scaled = _more_noise(model, noise, m)
     if nothing:
         return None
     if weights is not None and not (weights > 0).all():
@@ -67,27 +67,29 @@ def appended(model: Any, X: Any, y: Any, sample_weight: Any, noise: Any) -> Rows
     if np.ndim(scaled):
         scaled = np.concatenate([model.scaled_noise_, scaled])
     try:
-        changed = append_rows(factor, cross, corner, repr(kernel), "noise")
+        with speaking_for(kernel):
+            changed = append_rows(factor, cross, corner, "noise")
     except NotPositiveDefinite as error:
         trace, unit = factor.trace() + float(np.trace(corner)), float(np.mean(model.y_scale_**2))
         raise explain(error, repr(kernel), trace, n + m, unit) from error
     return points, np.vstack([model._targets(), Y]), weights, scaled, changed
 
 
+@speaks(".remove")
 def reduced(model: Any, index: Any) -> Rows | None:
     """Return the rows of a fitted model without some; None where these are none."""
-    owner = f"{type(model).__name__}.remove"
     n = len(model.y_fit_)
-    index = _positions(index, n, owner)
+    index = _positions(index, n)
     if len(index) == n:
         raise InvalidInput(
-            f"{owner}: these are all {n} rows, which would leave none to learn from; keep at "
+            f"{who()}: these are all {n} rows, which would leave none to learn from; keep at "
             "least one, or fit anew."
         )
     keep = np.delete(np.arange(n), index)
     if len(keep) == n:
         return None
-    changed = delete_rows(model._fit_state().factor.on_host(), index, repr(model.kernel_), "noise")
+    with speaking_for(model.kernel_):
+        changed = delete_rows(model._fit_state().factor.on_host(), index, "noise")
     points = model.kernel_.domain.take(model.X_fit_, keep)
     weights, scaled = model.sample_weight_, model.scaled_noise_
     weights = None if weights is None else weights[keep]
@@ -100,33 +102,35 @@ def solved_again(problem: Problem, scaled: Any, factor: CholeskyFactor) -> Gauss
     kernel = problem.kernel
     fresh = drift(factor) > DRIFT
     if fresh:
-        factor = factor_again(factor, repr(kernel), "noise")
+        with speaking_for(kernel):
+            factor = factor_again(factor, "noise")
     evidence = problem.evidence()
     fit = evidence.posterior(kernel, scaled, factor)
     if not fresh and not (fit.residual or 0.0) <= RESIDUAL:
-        fit = evidence.posterior(kernel, scaled, factor_again(factor, repr(kernel), "noise"))
+        with speaking_for(kernel):
+            fit = evidence.posterior(kernel, scaled, factor_again(factor, "noise"))
     return fit
 
 
-def _more_noise(model: Any, noise: Any, m: int, owner: str) -> Any:
+def _more_noise(model: Any, noise: Any, m: int) -> Any:
     """Return the noise of m new rows in units of z², a number where all rows share one."""
     if np.ndim(model.scaled_noise_) == 0:
         if noise is not None:
             raise InvalidInput(
-                f"{owner}: noise is given, but the rows of this model share one variance; "
+                f"{who()}: noise is given, but the rows of this model share one variance; "
                 "leave it out, give sample_weight instead, or fit with a variance a row."
             )
         return model.scaled_noise_
     if noise is None:
         raise InvalidInput(
-            f"{owner}: the model was fitted with a variance of the noise for each row; give "
+            f"{who()}: the model was fitted with a variance of the noise for each row; give "
             f"those of the {m} new rows, noise=…"
         )
-    given = check_noise(noise, m, False, owner, word=None)
+    given = check_noise(noise, m, False, word=None)
     return np.broadcast_to(np.asarray(given, dtype=float), (m,)) / model.y_scale_[0] ** 2
 
 
-def _positions(index: Any, n: int, owner: str) -> np.ndarray:
+def _positions(index: Any, n: int) -> np.ndarray:
     """Return distinct positions from 0 to n − 1."""
     legal = f"give positions from 0 to {n - 1}, a slice, or a mask of {n} truth values"
     if isinstance(index, slice):
@@ -138,10 +142,10 @@ def _positions(index: Any, n: int, owner: str) -> np.ndarray:
     if chosen.dtype == bool and chosen.shape == (n,) and np.ndim(index):
         return np.flatnonzero(chosen)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
-        raise InvalidInput(f"{owner}: index={index!r}; {legal}.")
+        raise InvalidInput(f"{who()}: index={index!r}; {legal}.")
     outside = (chosen < -n) | (chosen >= n)
     if outside.any():
-        raise InvalidInput(f"{owner}: there is no row {chosen[outside][0]}; {legal}.")
+        raise InvalidInput(f"{who()}: there is no row {chosen[outside][0]}; {legal}.")
     return np.unique(np.where(chosen < 0, chosen + n, chosen))
 
 
@@ -158,7 +162,7 @@ ALONE = 1e-12
 
 
 def leave_out(
-    fit: GaussianFit, Z: np.ndarray, H: np.ndarray, groups: np.ndarray | None, owner: str
+    fit: GaussianFit, Z: np.ndarray, H: np.ndarray, groups: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean (n, t) and variance (n,) of each row of Z given the rows of other groups.
 
@@ -174,11 +178,9 @@ def leave_out(
         Its basis; q may be 0.
     groups : array of n ints, or None
         The group of each row; None leaves out each row alone.
-    owner : str
-        Who asks, for messages.
     """
     n = fit.factor.n
-    require_memory(16 * n * n, f"{owner}: the inverse of the {n} × {n} factor", "Use fewer rows")
+    require_memory(16 * n * n, f"{who()}: the inverse of the {n} × {n} factor", "Use fewer rows")
     if isinstance(fit.factor, CholeskyFactor):
         F = dtrtri(fit.factor.lower().T, lower=0, overwrite_c=1)[0].T  # (Lᵀ)⁻¹ is (L⁻¹)ᵀ, in place
     else:  # the n³ flops are the device's
@@ -190,14 +192,14 @@ def leave_out(
             F -= U @ (U.T @ F)
     if groups is None:
         free = np.einsum("ij,ij->j", F, F)
-        _require_others(np.flatnonzero(free <= ALONE * whole), owner)
+        _require_others(np.flatnonzero(free <= ALONE * whole))
         return Z - fit.dual / free[:, None], 1.0 / free
     mean, variance = np.empty(Z.shape), np.empty(len(Z))
     order = np.argsort(groups, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
         upper = qr(F[:, rows], mode="r", check_finite=False)[0][: len(rows)]  # Q_SS = upperᵀupper
         least = np.abs(np.diagonal(upper)) ** 2
-        _require_others(rows[least <= ALONE * whole[rows]], owner)
+        _require_others(rows[least <= ALONE * whole[rows]])
         inner = solve_triangular(upper, fit.dual[rows], trans="T")
         mean[rows] = Z[rows] - solve_triangular(upper, inner)
         root = solve_triangular(upper, np.eye(len(rows)))
@@ -205,9 +207,9 @@ def leave_out(
     return mean, variance
 
 
-def _require_others(rows: np.ndarray, owner: str) -> None:
+def _require_others(rows: np.ndarray) -> None:
     if len(rows):
         raise InvalidInput(
-            f"{owner}: without row {int(rows[0])} the others do not determine the coefficients of "
+            f"{who()}: without row {int(rows[0])} the others do not determine the coefficients of "
             "the mean; use mean='zero', or fewer columns of X."
         )

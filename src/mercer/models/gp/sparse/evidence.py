@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
 
-from mercer.errors import NotPositiveDefinite
+from mercer.errors import NotPositiveDefinite, speaks, who
 from mercer.memory import require_memory
 from mercer.models.gp.sparse.points import (
     EPS,
@@ -108,25 +108,20 @@ def solve_left(L: np.ndarray, M: np.ndarray, trans: int = 0) -> np.ndarray:
 class SparseEvidence(ABC):
     """What both approximations share: the rows, one pass for S and b, and the posterior.
 
-    Parameters
-    ----------
     X : canonical collection
         The points; the Gram matrix of a precomputed kernel.
     Z : ndarray of shape (n, t)
         The targets; outputs share kernel, noise and inducing points.
     weights : ndarray of shape (n,), optional
         Positive; the evidence is that of rows given so many times.
-    owner : str, default=""
-        Who asks; messages begin with it.
     """
 
-    def __init__(
-        self, X: Any, Z: np.ndarray, weights: np.ndarray | None = None, owner: str = "sparse"
-    ):
+    @speaks("sparse", unless_spoken=True)
+    def __init__(self, X: Any, Z: np.ndarray, weights: np.ndarray | None = None):
         self.X = X
         self.Z = np.ascontiguousarray(Z if Z.ndim == 2 else Z[:, None])
         self.n, self.t = self.Z.shape
-        self.weights, self.owner = weights, owner
+        self.weights = weights
         self.w = np.broadcast_to(1.0, (self.n,)) if weights is None else weights
 
     # -- what users of it ask for -------------------------------------------------------------
@@ -230,7 +225,7 @@ class SparseEvidence(ABC):
         m = bound.shape[1]
         other = 8 * (MATRICES * m * m + n * (t + 3))
         require_memory(
-            other, f"{self.owner}: matrices of {m} inducing points", "Use a smaller n_inducing"
+            other, f"{who()}: matrices of {m} inducing points", "Use a smaller n_inducing"
         )
         square = corner(kernel, self.X, U)
         K = self._corner_matrix(square)
@@ -285,7 +280,7 @@ class SparseEvidence(ABC):
             first.posterior = np.asfortranarray(cholesky(B, lower=True, check_finite=False))
         except (LinAlgError, ValueError):
             raise NotPositiveDefinite(
-                f"{self.owner}: with {bound.name} the equations of the posterior are singular to "
+                f"{who()}: with {bound.name} the equations of the posterior are singular to "
                 f"rounding: the noise {float(np.min(noise)):.3g}, in units of z², is too small "
                 "beside the kernel's values. Use a larger noise or fewer inducing points."
             ) from None
@@ -293,7 +288,7 @@ class SparseEvidence(ABC):
         self._evaluate(first, noise)
         if not np.isfinite(first.value):
             raise NotPositiveDefinite(
-                f"{self.owner}: with {bound.name} the objective is {first.value}; noise or kernel "
+                f"{who()}: with {bound.name} the objective is {first.value}; noise or kernel "
                 "values are too small or too large for float64. Scale the data."
             )
         return first

@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import ONLY, Plan, study_of
 from mercer.memory import require_memory
 from mercer.models.gp.base import expected_evaluations, search_rng
@@ -42,7 +42,7 @@ def plan_inducing(model: Any, X: Any, y: Any) -> Plan:
     facts = study.facts
     n, t, given = facts.n, facts.outputs, model.inducing
     asked = model.n_inducing if isinstance(given, str) else len(given)
-    m = min(check_index(asked, "n_inducing", study.owner, 1), n)
+    m = min(check_index(asked, "n_inducing", 1), n)
     needed = 8 * (MATRICES * m * m + n * (t + 3))  # what the fit asks for
     more = 8 * (6 * n * (t + 1) + 3 * m * m) + 16.0 * n * m + facts.vectors
     evaluations = expected_evaluations(model) if model.optimizer else 1.0
@@ -237,6 +237,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         self._require_fit()
         return self.X_fit_
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -292,7 +293,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     def _start(self, noise: Any, problem: Problem) -> float | None:
         if not isinstance(noise, str) and not np.all(np.asarray(noise) > 0):
             raise InvalidInput(
-                f"{problem.owner}: noise holds 0, by which its objective would divide; give a "
+                f"{who()}: noise holds 0, by which its objective would divide; give a "
                 "variance > 0, however small, or use GaussianProcessRegressor."
             )
         self._check_inducing(problem)  # before anything is computed
@@ -306,24 +307,24 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
 
     def _check_inducing(self, problem: Problem) -> tuple[int, Any]:
         """Return how many points are wanted, and a word or the points, canonical."""
-        owner, domain = problem.owner, problem.kernel.domain
+        domain = problem.kernel.domain
         if not isinstance(self.method, str) or self.method not in METHODS:
-            raise InvalidInput(f"{owner}: method={self.method!r}; give 'vfe' or 'fitc'.")
-        m, given = check_index(self.n_inducing, "n_inducing", owner, 1), self.inducing
+            raise InvalidInput(f"{who()}: method={self.method!r}; give 'vfe' or 'fitc'.")
+        m, given = check_index(self.n_inducing, "n_inducing", 1), self.inducing
         if isinstance(given, str):
             if given not in ("pivoted", "optimize"):
                 raise InvalidInput(
-                    f"{owner}: inducing={given!r}; give 'pivoted', 'optimize' or the points."
+                    f"{who()}: inducing={given!r}; give 'pivoted', 'optimize' or the points."
                 )
         else:
             given = self._by_name(given, problem.kernel, "inducing")
-            given = _check_points(given, problem, owner)
+            given = _check_points(given, problem)
             if domain.size(given) == 0:
-                raise InvalidInput(f"{owner}: inducing holds no point; give at least one.")
+                raise InvalidInput(f"{who()}: inducing holds no point; give at least one.")
         size = min(m, len(problem.Y)) if isinstance(given, str) else domain.size(given)
         require_memory(
             8 * MATRICES * size * size,
-            f"{owner}: matrices of {size} inducing points",
+            f"{who()}: matrices of {size} inducing points",
             "Use a smaller n_inducing",
         )
         return m, given
@@ -354,16 +355,16 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         self.solution_.unwrap()
 
     def _certificate(self, problem: Problem, fit: SparseFit, search: Any) -> Solution:
-        owner, m = problem.owner, len(fit.dual)
+        m = len(fit.dual)
         problems = []
         if fit.residual > RESIDUAL:
             problems.append(
-                f"{owner}: the equations of the mean are nearly singular: the relative residual is "
+                f"{who()}: the equations of the mean are nearly singular: the relative residual is "
                 f"{fit.residual:.2g} (tolerance {RESIDUAL:g}) after a jitter of {fit.jitter:.2g}. "
                 "Use fewer inducing points, or more noise"
             )
         elif search is not None and not search.converged:
-            problems.append(f"{owner}: the search for parameters {search.message}")
+            problems.append(f"{who()}: the search for parameters {search.message}")
         remark = ""
         wanted = min(int(self.n_inducing), len(problem.Y))
         if isinstance(self.inducing, str) and m < wanted:
@@ -387,6 +388,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
             extra=extra,
         )
 
+    @speaks
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Return the bound (or FITC's evidence) of the training targets, and its gradient.
 
@@ -437,9 +439,10 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         values = gram_of(self.kernel_, *points) @ self.dual_coef_
         return self._finite(values.reshape(m, -1) + self.intercept_)
 
+    @speaks
     def _variance(self, kernel: Kernel, X: Any, m: int) -> np.ndarray:
         """Return k(x, x) − ‖L⁻¹k‖² + ‖L_B⁻¹L⁻¹k‖²."""
-        variance = prior_variance(kernel, X, type(self).__name__)
+        variance = prior_variance(kernel, X)
         if not self._is_fitted():
             return variance
         L, LB = (np.asfortranarray(A) for A in (self.inducing_factor_, self.posterior_factor_))
@@ -454,8 +457,9 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         out = spread(bound, np.empty(m), step)
         return np.maximum(out, 0.0, out=out)
 
+    @speaks
     def _covariance(self, kernel: Kernel, X: Any) -> np.ndarray:
-        out = prior_covariance(kernel, X, type(self).__name__)
+        out = prior_covariance(kernel, X)
         if not self._is_fitted():
             return out
         n, m = len(out), len(self.inducing_factor_)
@@ -478,7 +482,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         return state
 
 
-def _check_points(given: Any, problem: Problem, owner: str) -> Any:
+def _check_points(given: Any, problem: Problem) -> Any:
     """Return given inducing points as a canonical collection that goes with the rows."""
     domain = problem.kernel.domain
     if not domain.holds_points:
@@ -486,12 +490,12 @@ def _check_points(given: Any, problem: Problem, owner: str) -> Any:
         n = len(problem.Y)
         if index.ndim != 1 or index.dtype.kind not in "iu" or index.min(initial=0) < 0:
             raise InvalidInput(
-                f"{owner}: with a precomputed kernel inducing points are positions of rows; give "
+                f"{who()}: with a precomputed kernel inducing points are positions of rows; give "
                 f"whole numbers from 0 to {n - 1}."
             )
         if index.max(initial=0) >= n:
             raise InvalidInput(
-                f"{owner}: inducing holds the position {index.max()}, and there are {n} rows of "
+                f"{who()}: inducing holds the position {index.max()}, and there are {n} rows of "
                 "positive weight, counted from 0."
             )
         return index.astype(np.intp)
@@ -506,6 +510,6 @@ def _check_points(given: Any, problem: Problem, owner: str) -> Any:
     except InvalidInput as error:
         text = str(error).rstrip(".").removeprefix(f"{type(domain).__name__}: ")
         raise InvalidInput(
-            f"{owner}: {text}. For inducing give points like the rows, 'pivoted' or 'optimize'."
+            f"{who()}: {text}. For inducing give points like the rows, 'pivoted' or 'optimize'."
         ) from error
     return U

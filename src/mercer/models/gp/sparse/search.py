@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from mercer.domains import Numbers
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
 from mercer.models.gp.search import Search, at_bounds, maximise
 from mercer.models.gp.sparse.evidence import FITC, CollapsedBound, SparseEvidence
 from mercer.models.gp.sparse.points import cross, pivoted, subset
@@ -199,7 +199,7 @@ class SparseSearch:
         if rows is not None:
             X, Z = problem.kernel.domain.take(X, rows), Z[rows]
             w = None if w is None else w[rows]
-        return METHODS[self.method](X, Z, w, problem.owner)
+        return METHODS[self.method](X, Z, w)
 
     def objective(
         self, parameters: Parameters, vector: Any, U: Any, rows: np.ndarray | None = None
@@ -228,7 +228,7 @@ class SparseSearch:
         numeric = isinstance(points, np.ndarray) or sp.issparse(points)
         if not numeric or points.ndim != 2 or isinstance(domain, Numbers):
             raise InvalidInput(
-                f"{problem.owner}: inducing='optimize' moves points, and {domain.name} cannot be "
+                f"{who()}: inducing='optimize' moves points, and {domain.name} cannot be "
                 "moved; use inducing='pivoted', which takes them from the rows."
             )
         out = np.array(points.toarray() if sp.issparse(points) else points, dtype=float)
@@ -237,7 +237,7 @@ class SparseSearch:
             cross(problem.kernel, out[:1], out[:1]).pull_points(one, one, np.ones((1, 1)))
         except InvalidInput as error:
             raise InvalidInput(
-                f"{problem.owner}: inducing='optimize' moves points along the gradient of the "
+                f"{who()}: inducing='optimize' moves points along the gradient of the "
                 f"kernel. {error} Or use inducing='pivoted'."
             ) from error
         return out
