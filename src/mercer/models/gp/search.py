@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
 from mercer.kernels import Kernel, with_median
+from mercer.models.gp.base import row_key
 from mercer.models.gp.descent import (
     MOST,
     Descent,
@@ -437,12 +438,6 @@ def mean_variance(problem: Problem) -> float:
         d = np.asarray(gram_of(kernel, X).diagonal(), dtype=float)
         mean = float(np.average(d, weights=problem.weights))
     return mean if np.isfinite(mean) else 0.0
-
-
-def row_key(X: Any, Y: np.ndarray) -> np.ndarray:
-    """Return numbers that tell rows apart, however they are ordered; x too where it has any."""
-    numeric = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"
-    return np.hstack([Y, X]) if numeric and len(X) == len(Y) else Y
 
 
 def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:

@@ -13,8 +13,8 @@ from scipy.linalg import qr
 from mercer.domains import Table, is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput, who
 from mercer.memory import require_memory
+from mercer.models.gp.base import row_key
 from mercer.models.gp.regression.evidence import Evidence, GaussianFit
-from mercer.models.gp.search import row_key
 from mercer.solvers import Solution, column_norms
 
 if TYPE_CHECKING:
