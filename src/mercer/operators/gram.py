@@ -175,6 +175,15 @@ class Gram(Operator):
             self._bound = self._engine.bound(self.kernel, self.X, self.Y)
         return self._bound
 
+    @property
+    def n_features(self) -> int | None:
+        """Number of finite features of X; None where there are none, or kernel values alone."""
+        return self.kernel._n_features(self.X) if self.kernel.domain.holds_points else None
+
+    def features(self) -> Any:
+        """Return the finite features Φ of X, dense or sparse: K = ΦΦᵀ."""
+        return self.kernel._features(self.X)
+
     def pull_theta(self, W: Any, other: int = 0) -> np.ndarray:
         """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the log-parameters θ of the kernel, tile by tile.
 

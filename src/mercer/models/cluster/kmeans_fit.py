@@ -26,7 +26,7 @@ from mercer.models.cluster.lloyd import (
     step_batches,
 )
 from mercer.models.cluster.spaces import ARRAYS, FeatureSpace, GramSpace, pivoted_features
-from mercer.operators import Dense, Gram, Operator
+from mercer.operators import Dense, Gram, Operator, gram_of
 from mercer.settings import get_config
 from mercer.solvers import Cost
 
@@ -90,7 +90,7 @@ class Asked:
         No more than points, of which the matrix has as many columns, or about as many as columns of
         the data: features can be moved to their mean, and rounding does not see where that is.
         """
-        D = None if self.matrix else self.kernel._n_features(self.X)
+        D = gram_of(self.kernel, self.X).n_features
         columns = getattr(self.X, "shape", (0, 0))[-1]
         if D is None or D > max(self.n, 2 * columns):
             return None

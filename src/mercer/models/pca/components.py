@@ -14,6 +14,7 @@ from mercer.errors import InvalidInput, who
 from mercer.estimator import Sample, beyond_features
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
+from mercer.operators import gram_of
 from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
 from mercer.solvers.linear import signs_of
 
@@ -143,7 +144,8 @@ class FeatureRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return self.kernel.domain.size(self.X), int(self.kernel._n_features(self.X) or 0)
+        K = gram_of(self.kernel, self.X)
+        return K.shape[0], int(K.n_features or 0)
 
     @property
     def weight(self) -> float:
@@ -160,7 +162,7 @@ class FeatureRows:
             whole = rows == slice(0, n)
             part = self.X if whole else self.kernel.domain.take(self.X, rows)
             with np.errstate(over="ignore", invalid="ignore"):
-                phi = self.kernel._features(part)
+                phi = gram_of(self.kernel, part).features()
             entries = phi.data if sp.issparse(phi) else phi
             if not np.isfinite(entries).all():
                 raise InvalidInput(
@@ -209,7 +211,7 @@ class FeatureRows:
 
     def inner(self, mean: np.ndarray) -> np.ndarray:
         """Return the n × n matrix of √wᵢ√wⱼ (φᵢ − μ)ᵀ(φⱼ − μ)."""
-        phi = self.kernel._features(self.X)
+        phi = gram_of(self.kernel, self.X).features()
         if not sp.issparse(phi):
             near = self.centred(mean)
             return near @ near.T
@@ -277,7 +279,7 @@ def n_features(kernel: Kernel, X: Any) -> int | None:
     X : canonical collection
         Its points.
     """
-    return kernel._n_features(X) if kernel.domain.holds_points else None
+    return gram_of(kernel, X).n_features
 
 
 def features_fit(n: int, D: int, sparse: bool, memory: int) -> bool:
@@ -333,7 +335,8 @@ def find_axes(rows: FeatureRows, k: int | None, few: SubspaceIteration | None = 
         For the leading pairs of a Gram matrix, instead of LAPACK and of the SVD.
     """
     n, D = rows.shape
-    sparse = sp.issparse(rows.kernel._features(rows.kernel.domain.take(rows.X, np.arange(1))))
+    first = rows.kernel.domain.take(rows.X, np.arange(1))
+    sparse = sp.issparse(gram_of(rows.kernel, first).features())
     side = min(n, D)
     few = few if n < D else None
     tall = n >= D if sparse else n >= THIN * D

@@ -21,6 +21,7 @@ from mercer.models.pca.components import (
     FeatureRows,
     Wanted,
     certificate,
+    n_features,
     without_rounding,
 )
 from mercer.settings import get_config
@@ -276,7 +277,7 @@ class Stream:
     def start(cls, kernel: Kernel, X: Any, finite: bool) -> Stream:
         """Return what is known before the first batch."""
         if finite:
-            return cls(RunningScatter.none(int(kernel._n_features(X) or 0)), None)
+            return cls(RunningScatter.none(int(n_features(kernel, X) or 0)), None)
         return cls(RunningScatter.none(0), SpanBasis(None, np.zeros((0, 0))))
 
     @classmethod
