@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import check_targets, check_weights
 from mercer.io import register
 from mercer.models import KernelEstimator
@@ -40,20 +40,22 @@ class KernelExpectileRegressor(RegressorMixin, KernelEstimator):
         self.expectile = expectile
         self.alpha = alpha
 
+    @speaks  # messages begin with the name of the class
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to points X and targets y; a weight of 2 is the row given twice."""
-        me = type(self).__name__
         with self._all_or_nothing():
             # check
             if not 0 < self.expectile < 1:
-                raise InvalidInput(f"{me}: expectile={self.expectile!r}; give a number in (0, 1).")
+                raise InvalidInput(
+                    f"{who()}: expectile={self.expectile!r}; give a number in (0, 1)."
+                )
             if not 0 < self.alpha < np.inf:
-                raise InvalidInput(f"{me}: alpha={self.alpha!r}; give a number > 0.")
+                raise InvalidInput(f"{who()}: alpha={self.alpha!r}; give a number > 0.")
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            y = column_or_1d(check_targets(y, n, me), warn=True)
-            weights = check_weights(sample_weight, n, me)
+            y = column_or_1d(check_targets(y, n), warn=True)
+            weights = check_weights(sample_weight, n)
             # kernel: words such as "median" are read off the rows
             kernel = kernel.fit_params(X, weights)
             # Gram matrix, problem, solve
@@ -76,7 +78,7 @@ class KernelExpectileRegressor(RegressorMixin, KernelEstimator):
             if (before == above)[w > 0].all():  # q is that of the answer: the minimum
                 return replace(solution, n_iter=n_iter)
         message = (
-            f"{type(self).__name__}: after {MOST} systems errors still change their sign; use a "
+            f"{who()}: after {MOST} systems errors still change their sign; use a "
             "larger alpha, or an expectile nearer to 0.5."
         )
         return replace(solution, n_iter=MOST, converged=False, message=message)

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Numbers
-from mercer.domains import namespace
+from mercer.domains import Numbers, namespace
 from mercer.kernels import Explicit
 
 

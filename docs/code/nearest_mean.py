@@ -7,6 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from mercer.errors import speaks
 from mercer.estimator import check_weights
 from mercer.io import register
 from mercer.models import KernelEstimator
@@ -30,6 +31,7 @@ class NearestMean(ClassifierMixin, KernelEstimator):
     def __init__(self, kernel: Any = "rbf"):
         self.kernel = kernel
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Average the training points of each class; a weight of 2 counts a point twice."""
         kernel = self._kernel()
@@ -37,7 +39,7 @@ class NearestMean(ClassifierMixin, KernelEstimator):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         check_consistent_length(X, y)
-        weights = check_weights(sample_weight, len(y), "NearestMean")
+        weights = check_weights(sample_weight, len(y))
         w = np.ones(len(y)) if weights is None else weights
 
         kernel = kernel.fit_params(X, weights)

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.operators import Gram
 from mercer.statistics import TestResult
 from mercer.statistics.permutation import Relabel, drawn_result, resample
 from mercer.statistics.samples import as_rng, pool
 
 
+@speaks("spread_test")
 def spread_test(
     X: Any, Y: Any, kernel: Any = None, n_permutations: int = 999, rng: Any = None
 ) -> TestResult:
@@ -36,10 +37,9 @@ def spread_test(
     TestResult
         ``extra["spreads"]`` holds V_X and V_Y.
     """
-    owner = "spread_test"
-    k, Z, sizes, _ = pool([X, Y], kernel, [None, None], owner, ["X", "Y"])
+    k, Z, sizes, _ = pool([X, Y], kernel, [None, None], ["X", "Y"])
     if min(sizes) < 2:
-        raise InvalidInput(f"{owner}: one point has no spread; give two or more in each sample.")
+        raise InvalidInput(f"{who()}: one point has no spread; give two or more in each sample.")
     K = Gram(k, Z)
     lengths = K.diagonal()
 
@@ -57,11 +57,10 @@ def spread_test(
     drawn = resample(
         None,
         statistic,
-        Relabel(labels, owner=owner),
+        Relabel(labels),
         n_permutations,
-        as_rng(rng, owner),
+        as_rng(rng),
         data=labels,
-        owner=owner,
     )
     extra = {"kernel": k, "spreads": spreads(labels[None])[:, 0]}
     return drawn_result(drawn, "log ratio of spreads, permutations", tuple(sizes), extra)

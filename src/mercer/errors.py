@@ -32,7 +32,7 @@ _speaker: ContextVar[Any] = ContextVar("speaker", default="")
 
 def who() -> str:
     """Return who speaks at present; the text of a kernel is made only now."""
-    name = _speaker.get()
+    name = _speaker.get() or "mercer"
     return name if isinstance(name, str) else repr(name)
 
 

@@ -128,7 +128,8 @@ def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
         if is_dask(X) and not lazy:
             X = RowBlocks.from_dask(X)
         if not isinstance(X, RowBlocks):
-            return method(self, X, *args, **options)
+            with speaking_for(type(self).__name__):
+                return method(self, X, *args, **options)
         asked = answers(self, X, method.__name__, *args, **options)
         return _joined([values for _, values in asked])
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
 
-from mercer.errors import MemoryBudgetExceeded
+from mercer.errors import MemoryBudgetExceeded, speaks
 from mercer.memory import human, round_up
 
 # What takes the memory, for messages.
@@ -213,6 +213,7 @@ def duration(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
+@speaks
 def plan(self: Any, X: Any, y: Any = None) -> Plan:
     """Return how a fit of these data would be done, and what it would take, without fitting.
 

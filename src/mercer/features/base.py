@@ -31,6 +31,7 @@ class ApproximateFeatures(
     n_components: Any
     random_state: Any
 
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Resolve the kernel on the data, draw or choose what the map needs, tell its error.
 

@@ -165,6 +165,7 @@ class SparseCounts(  # type: ignore[call-arg]
     def __init__(self, kernel: Any):
         self.kernel = kernel
 
+    @speaks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn which parts the training points have.
 

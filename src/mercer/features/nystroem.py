@@ -178,6 +178,7 @@ class Nystroem(ApproximateFeatures):
             self.trace_error_ = _share(*self._residual(X, out), weights)
         return out
 
+    @speaks
     def residual(self, X: Any) -> np.ndarray:
         """Return k(x, x) − ‖φ(x)‖² ≥ 0, what the features leave out at each point.
 

@@ -250,7 +250,8 @@ def _check(estimator: Any, coverage: float, X: Any) -> None:
     points = getattr(estimator, "X_fit_", None)
     rows = points is None or hasattr(points, "toarray") or isinstance(points, np.ndarray)
     several = getattr(estimator, "n_features_in_", 1) != 1
-    if several or not rows or not _domain(estimator).holds_points:
+    domain = getattr(getattr(estimator, "kernel_", None), "domain", None)
+    if several or not rows or (domain is not None and not domain.holds_points):
         raise InvalidInput(
             f"PosteriorDisplay: this {name} was not fitted on one column, so that there is no line "
             "to draw along; predict(X, return_std=True) has the numbers."
@@ -259,10 +260,6 @@ def _check(estimator: Any, coverage: float, X: Any) -> None:
         raise InvalidInput(
             f"PosteriorDisplay: coverage={coverage!r}; give a number between 0 and 1."
         )
-
-
-def _domain(estimator: Any) -> Any:
-    return getattr(getattr(estimator, "kernel_", None), "domain", None)
 
 
 class EvidenceDisplay(Display):

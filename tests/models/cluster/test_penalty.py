@@ -38,7 +38,7 @@ def test_planted_clusters_are_found(k, kernel):
 
 def test_it_begins_in_a_gap_of_the_farthest_distances(monkeypatch):
     begun = []
-    monkeypatch.setattr(dpmeans, "_tried", lambda space, p, k, o: begun.append(p) or (p, {}))
+    monkeypatch.setattr(dpmeans, "_tried", lambda space, p, k: begun.append(p) or (p, {}))
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, k = rng.standard_normal((40, 2)), int(rng.integers(1, 12))

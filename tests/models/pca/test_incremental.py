@@ -209,7 +209,7 @@ def test_dropping_points_keeps_the_moments_of_what_stays():
     X = points(30, 2)
     kernel = RBF(1.0)
     empty = SpanBasis(None, np.zeros((0, 0)))
-    full, left = empty.grown(kernel, X, 30, "test")
+    full, left = empty.grown(kernel, X, 30)
     assert len(full.L) == 30 and left.max() == 0
     F = full.coordinates(kernel, X)
     np.testing.assert_allclose(F @ F.T, kernel(X), atol=1e-7)

@@ -9,7 +9,7 @@ import pytest
 import mercer
 from mercer import RBF, KernelRidge, Laplacian, Linear, Matern
 from mercer.engines.rates import KernelRate, Rates
-from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, speaking_for
 from mercer.estimator import choice as module
 from mercer.estimator.facts import Sketch, Study, facts_of
 from mercer.estimator.plan import Plan
@@ -40,14 +40,16 @@ class Known:
 
 
 def plan_ridge(kernel, X, outputs=1, *, rates=None, sketch=None, **options):
-    study = Study(kernel, X, outputs, "KernelRidge", rates=rates, sketch=sketch)
-    return ridge_family.plan_ridge(study, **options)
+    with speaking_for("KernelRidge"):
+        study = Study(kernel, X, outputs, rates=rates, sketch=sketch)
+        return ridge_family.plan_ridge(study, **options)
 
 
 def plan_smooth(kernel, facts, outputs=1, *, rates=None, sketch=None, **options):
     facts = replace(facts, outputs=outputs)
-    study = Study(kernel, facts, owner="KernelLogisticRegression", rates=rates, sketch=sketch)
-    return smooth_family.plan_smooth(study, **options)
+    with speaking_for("KernelLogisticRegression"):
+        study = Study(kernel, facts, rates=rates, sketch=sketch)
+        return smooth_family.plan_smooth(study, **options)
 
 
 def ridge(n, budget=100 * GB, kernel=None, sketch=None, **options):

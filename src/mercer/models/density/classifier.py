@@ -463,6 +463,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         best = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    @speaks
     def loo_proba(self) -> np.ndarray:
         """Return the posterior probabilities at each training point by the others; exact.
 
@@ -492,6 +493,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             priors = left / whole[:, None]
         return np.exp(_posterior(logs + _log(priors), priors))
 
+    @speaks
     def loo(self) -> np.ndarray:
         """Return the class of each training point, predicted by the others; exact.
 

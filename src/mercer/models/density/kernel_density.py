@@ -303,6 +303,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         """
         return float(np.sum(self.score_samples(X)))
 
+    @speaks
     def loo(self) -> np.ndarray:
         """Return the log density at each training point by the others.
 

@@ -383,6 +383,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
         """
         return self._shaped(self._answers(X))
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the answer at each training point by the others; exact.
 
@@ -544,6 +545,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    @speaks
     def loo_proba(self, X: Any = None) -> np.ndarray:
         """Return the shares of the classes at each training point, by the others; exact.
 
@@ -557,6 +559,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         """
         return self._left_out(X)
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the class of each training point, predicted by the others; exact.
 

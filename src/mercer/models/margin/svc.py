@@ -192,6 +192,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
             return values[:, 0]
         return votes(values, len(self.classes_)) if has_pairs(self) else values
 
+    @speaks
     def pairwise_decision_function(self, X: Any) -> np.ndarray:
         """Return the value of every pair of classes, positive for its first class.
 
@@ -267,6 +268,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         """
         return log_probabilities(self, X)
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return about the class of each training point, predicted by a fit without that point.
 
@@ -286,6 +288,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         values = loo_values(self, X)
         return choose_class(self._decisions(values), self.classes_)
 
+    @speaks
     def loo_decision_function(self, X: Any = None) -> np.ndarray:
         """Return about the decision values at the training points, each from a fit without it.
 
@@ -419,6 +422,7 @@ class SVC(MarginClassifier):
         self.max_time = max_time
         self.random_state = random_state
 
+    @speaks
     def path(self, X: Any, y: Any, Cs: Any, cv: Any = None, sample_weight: Any = None) -> SVCPath:
         """Fit for many values of C, each from the solution of the one before, on one Gram matrix.
 

@@ -104,6 +104,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         """
         return machine_values(self, X)[:, 0]
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return about the predictions at the training points, each from a fit without it.
 

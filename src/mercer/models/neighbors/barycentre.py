@@ -148,6 +148,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         """
         return choose_class(self.decision_function(X), self.classes_)
 
+    @speaks
     def distances(self, X: Any) -> np.ndarray:
         """Return the distance of each row of X to each barycentre, one column a class.
 

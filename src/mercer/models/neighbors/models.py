@@ -86,6 +86,7 @@ class NeighborsBase(KernelEstimator):
         return int(k)
 
     # -- search -------------------------------------------------------------------------------
+    @speaks
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Any:
@@ -334,6 +335,7 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    @speaks
     def loo_proba(self, X: Any = None) -> np.ndarray:
         """Return the shares of the votes about each training point, which has no vote itself.
 
@@ -344,6 +346,7 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
         """
         return self._left_out(X)
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the class of each training point, predicted by the others; exact.
 
@@ -441,6 +444,7 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
         """
         return self._answers(X)
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the mean target of the neighbours of each training point without itself; exact.
 

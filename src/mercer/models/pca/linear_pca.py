@@ -237,6 +237,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             Z = FeatureRows(Linear(), X, None).project(self.components_.T, self.mean_)
         return Z / self._scales() if self.whiten else Z
 
+    @speaks
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Return the rows that have the given coordinates, in the plane of the components.
 
@@ -257,6 +258,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             )
         return (Z * self._scales() if self.whiten else Z) @ self.components_ + self.mean_
 
+    @speaks
     def reconstruction_error(self, X: Any) -> np.ndarray:
         """Return ‖x − inverse_transform(transform(x))‖²: what the components do not explain.
 

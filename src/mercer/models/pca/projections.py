@@ -99,6 +99,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return out
 
     @follows_data
+    @speaks
     def reconstruction_error(self, X: Any) -> np.ndarray:
         """Return ‖φ(x) − μ‖² less the squared coordinates: what the components do not explain.
 

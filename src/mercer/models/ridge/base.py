@@ -274,6 +274,7 @@ class Ridge(KernelEstimator):
         check_is_fitted(self)
         return values_of(self, X, vars(self)["coef_"])
 
+    @speaks
     def degrees_of_freedom(self, X: Any = None) -> Any:
         """Return the effective degrees of freedom, tr ∂f(xᵢ)/∂yᵢ.
 

@@ -118,6 +118,7 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         self.checkpoint = checkpoint
         self.random_state = random_state
 
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
@@ -182,6 +183,7 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         """
         return choose_class(self.decision_function(X), self.classes_)
 
+    @speaks
     def loo_decision_function(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
         """Return the decision values at the training points, each from a fit without that point.
 
@@ -196,6 +198,7 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         values = self._loo_targets(X, groups)
         return values[:, 0] if self.dual_coef_.ndim == 1 else values
 
+    @speaks
     def loo(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
         """Return the class of each training point, predicted by a fit without that point.
 

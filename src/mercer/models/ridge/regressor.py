@@ -144,6 +144,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         self.checkpoint = checkpoint
         self.random_state = random_state
 
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -189,6 +190,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         """
         return self._decision(X)
 
+    @speaks
     def loo(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
         """Return the exact leave-one-out predictions f₋ᵢ(xᵢ) at the training points.
 

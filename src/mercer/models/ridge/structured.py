@@ -482,6 +482,7 @@ class StructuredKernelRidge(Ridge):
             best[rows] = values.argmax(axis=1)
         return show(given, best)
 
+    @speaks
     def loo(self, X: Any = None, *, groups: Any = None) -> Any:
         """Return the output of each training point, predicted by a fit without that point; exact.
 

@@ -189,6 +189,7 @@ class Risk(KernelEstimator):
             a[kept] = coefficients(self.kernel_, points, v, a[kept], *rest)
         return Function(self.kernel_, self.X_fit_, a, self.intercept_)
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -414,6 +415,7 @@ class Risk(KernelEstimator):
         return values_of(self, X, self._feature_weights())
 
     # -- the training rows again --------------------------------------------------------------
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return what is predicted at each training point by a fit without it.
 
@@ -439,6 +441,7 @@ class Risk(KernelEstimator):
         return choose_class(values, self.classes_) if "classes_" in vars(self) else values
 
     @available_if(classifies)
+    @speaks
     def loo_decision_function(self, X: Any = None) -> np.ndarray:
         """Return decision values at each training point by a fit without it; see `loo`.
 
@@ -455,6 +458,7 @@ class Risk(KernelEstimator):
         return self._left_out_values(X, "loo_decision_function")
 
     @available_if(has_probabilities)
+    @speaks
     def loo_proba(self, X: Any = None) -> np.ndarray:
         """Return probabilities of the classes at each training point by a fit without it.
 
@@ -473,6 +477,7 @@ class Risk(KernelEstimator):
         return np.exp(log_probabilities(self._left_out_values(X, "loo_proba")))
 
     @available_if(_has_curvature)
+    @speaks
     def degrees_of_freedom(self, X: Any = None) -> Any:
         """Return how many parameters the fit has spent: the trace of its last hat matrix.
 

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer import state
 from mercer.domains import to_host
+from mercer.errors import speaks
 from mercer.estimator import (
     choose_class,
     given_targets,
@@ -163,6 +164,7 @@ class KernelERM(Risk):
         self.checkpoint = checkpoint
         self.random_state = random_state
 
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

@@ -210,6 +210,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
     def dual_coef_(self, value: Any) -> None:
         self.__dict__["dual_coef_"] = value
 
+    @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

@@ -310,6 +310,7 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         ranks = np.argsort(np.argsort(self.quantile_))
         return np.sort(values, axis=1)[:, ranks]
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return approximate leave-one-out predictions at the training points.
 

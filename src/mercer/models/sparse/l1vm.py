@@ -215,6 +215,7 @@ class L1VM(KernelEstimator):
         return tags
 
     # -- fitting ------------------------------------------------------------------------------
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
@@ -237,6 +238,7 @@ class L1VM(KernelEstimator):
             self._store(sparse, self._solve(sparse))
         return self
 
+    @speaks
     def path(
         self,
         X: Any,

@@ -107,6 +107,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.C = C
         self.probability = probability
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
         """Fit the encoder and the model.
 
@@ -213,6 +214,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         return self.model_.predict_proba(Z)
 
     @available_if(_with_ridge)
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the class of each training row, predicted by a fit without it (encoder kept).
 
@@ -230,6 +232,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         return self.model_.loo(self._encoded_again(X, "loo"))
 
     @available_if(_with_ridge)
+    @speaks
     def loo_decision_function(self, X: Any = None) -> np.ndarray:
         """Return the decision values of each training row from a fit without it (encoder kept).
 

@@ -254,6 +254,7 @@ class TableRegressor(RegressorMixin, TableModel):
 
     score = r_squared
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableRegressor:
         """Fit the encoder and the model.
 
@@ -333,6 +334,7 @@ class TableRegressor(RegressorMixin, TableModel):
         lower, upper = (self.y_mean_ + self.y_scale_ * end for end in ends)
         return lower, upper
 
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return exact leave-one-out predictions of the training rows (encoder and scales kept).
 

@@ -9,7 +9,7 @@ import pytest
 
 import mercer
 from mercer import RBF, Linear, Matern, Periodic, Polynomial, Precomputed, RationalQuadratic, White
-from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, speaking_for
 from mercer.models.gp.regression.evidence import Evidence
 from mercer.models.gp.sparse import evidence as sparse_evidence
 from mercer.models.gp.sparse.evidence import CollapsedBound
@@ -238,7 +238,8 @@ def test_bits_do_not_depend_on_threads(monkeypatch, whitened):
 
 
 def test_too_small_a_budget_is_refused_before_any_work():
-    with mercer.config(memory=20_000), pytest.raises(MemoryBudgetExceeded, match="n_inducing"):
+    small = mercer.config(memory=20_000), speaking_for("sparse")
+    with small[0], small[1], pytest.raises(MemoryBudgetExceeded, match="n_inducing"):
         CollapsedBound(BIG, BIG_Z).value(RBF(), 0.1, BIG_U)
 
 

@@ -300,6 +300,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         self.tol = tol
         self.random_state = random_state
 
+    @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -521,6 +522,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         """
         return self._latent_mean(self._new_points(X))
 
+    @speaks
     def latent_mean_and_variance(self, X: Any, *, diag: Any = None) -> tuple[Any, Any]:
         """Return mean and variance of the latent values at new points.
 
@@ -541,6 +543,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         mean, cov = self.latent_mean_and_covariance(X, diag=diag)
         return mean, cov if cov.ndim == 1 else np.einsum("icc->ic", cov).copy()
 
+    @speaks
     def latent_mean_and_covariance(self, X: Any, *, diag: Any = None) -> tuple[Any, Any]:
         """Return mean of the latent values at new points and their covariance between classes.
 

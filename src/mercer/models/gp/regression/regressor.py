@@ -497,6 +497,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
             variance = variance + own
         return mean[:, cut], np.sqrt(variance)[:, cut]
 
+    @speaks
     def loo_log_predictive(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
         """Return log p(yᵢ | all other rows), the log density of each left-out observation.
 
@@ -573,6 +574,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return fit
 
     # -- rows added and taken out -------------------------------------------------------------
+    @speaks
     def add(self, X: Any, y: Any, sample_weight: Any = None, noise: Any = None) -> Self:
         """Add rows to the training data; all parameters stay as they are.
 
@@ -601,6 +603,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         self._require_fit()
         return self._take_over(appended(self, X, y, sample_weight, noise))
 
+    @speaks
     def remove(self, index: Any) -> Self:
         """Take rows out of the training data; kernel, noise and normalisation stay as they are.
 
@@ -637,6 +640,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return self
 
     # -- slopes -------------------------------------------------------------------------------
+    @speaks
     def mean_gradient(self, X: Any) -> np.ndarray:
         """Return the gradient in x of the posterior mean, at each row of X.
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
 
-from mercer.errors import NotPositiveDefinite, speaks, who
+from mercer.errors import NotPositiveDefinite, who
 from mercer.memory import require_memory
 from mercer.models.gp.sparse.points import (
     EPS,
@@ -116,7 +116,6 @@ class SparseEvidence(ABC):
         Positive; the evidence is that of rows given so many times.
     """
 
-    @speaks("sparse", unless_spoken=True)
     def __init__(self, X: Any, Z: np.ndarray, weights: np.ndarray | None = None):
         self.X = X
         self.Z = np.ascontiguousarray(Z if Z.ndim == 2 else Z[:, None])
