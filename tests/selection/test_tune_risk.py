@@ -21,7 +21,7 @@ from mercer import (
     L1VMRegressor,
     tune,
 )
-from mercer.errors import InvalidInput, NotConverged
+from mercer.errors import InvalidInput, NotConverged, speaking_for
 from mercer.losses import as_loss
 from mercer.models.margin.folds import stratified_folds
 from mercer.selection.tuning.errors import CountedErrors
@@ -150,5 +150,6 @@ def test_of_many_reasons_the_commonest_is_told():
     with counted._counting():
         for message in said[::-1]:
             warnings.warn(message, NotConverged, stacklevel=1)
-    with pytest.warns(NotConverged, match=r"A: 5 warnings .*rounding; raise alpha"):
-        counted.warn("A")
+    told = pytest.warns(NotConverged, match=r"A: 5 warnings .*rounding; raise alpha")
+    with speaking_for("A"), told:
+        counted.warn()

@@ -13,7 +13,7 @@ from mercer.errors import InvalidInput, who
 from mercer.features import equal_points
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks, smaller_rank
-from mercer.operators import Dense, Gram, Operator, gram_of, spread
+from mercer.operators import Operator, gram_of, spread
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
 from mercer.threads import times
@@ -50,10 +50,10 @@ class NormalisedAffinity(Operator):
         n = kernel.domain.size(X)
         self.shape = (n, n)
         self.matrix, self.owned = None, False
+        self.gram = gram_of(kernel, X)
         if not kernel.domain.holds_points:
-            self.matrix = X
+            self.matrix = self.gram.kept()
             self._refuse_negative_values()  # before the diagonal is taken for squared lengths
-        self.gram = Gram(kernel, X, keep=False)
         if self.matrix is None and self.gram.nbytes <= get_config().memory // 2:
             self.matrix, self.owned = self.gram.to_dense(), True
             self._refuse_negative_values()
@@ -265,8 +265,7 @@ class LowRankAffinity(Operator):
             f"{who()}: a factor of rank {min(rank, n)} of the affinities of {n} rows",
             f"Give a {smaller_rank(spectral_bytes(n, rank), min(n, rank))}",
         )
-        points = kernel.domain.holds_points
-        A = gram_of(kernel, X) if points else Dense(X, symmetric=True)
+        A = gram_of(kernel, X)
         low = rpcholesky(A, rank, random_state, sample_weight=weights)
         self.F, self.error, self.rank = low.F, low.trace_error, low.rank
         self._refuse_negative(low.pivots)

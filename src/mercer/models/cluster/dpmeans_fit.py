@@ -149,8 +149,8 @@ class KernelSpace:
         self.kernel = kernel
         self.diagonal = check_lengths(kernel, X)
         self.n, self.weights = len(self.diagonal), weights
-        self.gram = gram_of(kernel, X, keep=None) if kernel.domain.holds_points else None
-        K = X if self.gram is None else self.gram.kept()
+        self.gram = gram_of(kernel, X, keep=None)
+        K = self.gram.kept()
         self.K = None if is_torch(K) else K  # on a device it is multiplied there
         self.scale = float(self.diagonal[weights > 0].max(initial=0.0))
         self.least = self.slack = (8 + self.n**0.5) * EPS * self.scale
@@ -188,11 +188,11 @@ class KernelSpace:
         """Return m K of shape (means, n)."""
         if self.K is not None:  # one read of K, whatever the number of means
             return np.asarray(means @ self.K)
-        return np.ascontiguousarray((self.gram @ means.T.toarray()).T)  # type: ignore[operator]
+        return np.ascontiguousarray((self.gram @ means.T.toarray()).T)
 
     def to_point(self, i: int) -> np.ndarray:
         """Return the squared distance of every point to point i."""
-        row = self.K[i] if self.K is not None else self.gram.rows(slice(i, i + 1))[0]  # type: ignore[union-attr]
+        row = self.K[i] if self.K is not None else self.gram.rows(slice(i, i + 1))[0]
         squares = self.diagonal + (self.diagonal[i] - 2 * row)
         self._refuse_indefinite(squares)
         return np.maximum(squares, 0.0, out=squares)

@@ -26,7 +26,7 @@ from mercer.models.cluster.lloyd import (
     step_batches,
 )
 from mercer.models.cluster.spaces import ARRAYS, FeatureSpace, GramSpace, pivoted_features
-from mercer.operators import Dense, Gram, Operator, gram_of
+from mercer.operators import Operator, gram_of
 from mercer.settings import get_config
 from mercer.solvers import Cost
 
@@ -80,9 +80,7 @@ class Asked:
 
     def operator(self) -> Operator:
         """Return the Gram matrix, of which nothing is stored that is not given."""
-        if self.matrix:
-            return Dense(self.X, symmetric=True, psd=True)
-        return Gram(self.kernel, self.X, keep=False)
+        return gram_of(self.kernel, self.X)
 
     def feature_columns(self) -> int | None:
         """Return the number of explicit features, where they are few.

@@ -148,12 +148,12 @@ class Training:
         """Return the Gram matrix when it is given or fits the budget."""
         classes, n = self.signs.shape
         if not self.kernel.domain.holds_points:
-            K = self.gram.X
+            K = self.gram.kept()
         elif (n * n + 8 * classes * n) * 8 <= WHOLE * get_config().memory:
             K = self.gram.to_dense()
         else:
             return None
-        return np.ascontiguousarray(K, dtype=np.float64)
+        return None if K is None else np.ascontiguousarray(K, dtype=np.float64)
 
     # -- epochs -------------------------------------------------------------------------------
     def epoch(self, order: np.ndarray) -> int:

@@ -12,7 +12,7 @@ from scipy.linalg.blas import dsymv, ssymv
 from mercer.checks import Clock
 from mercer.domains import is_torch, to_host
 from mercer.errors import speaking_for, who
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, Precomputed
 from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge.spectrum import RidgeFit, dual_certificate
 from mercer.operators import Gram
@@ -54,7 +54,7 @@ class RidgeGram(Gram):
 
     def __init__(self, kernel: Kernel, X: Any, storage: str | None = None):
         self._hold(kernel, X, None, False)
-        if not kernel.domain.holds_points and self.like is None:
+        if type(kernel) is Precomputed and self.like is None:
             with speaking_for(kernel):
                 check_finite_symmetric(X)
             self.storage, self._matrix = "given", X

@@ -15,7 +15,7 @@ from mercer.features import choose_prototypes
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.memory import require_memory
-from mercer.operators import Gram
+from mercer.operators import Gram, gram_of
 from mercer.solvers import SparseERM
 from mercer.solvers.risk import CheckedSparse
 
@@ -108,7 +108,8 @@ def _features(kernel: Kernel, X: Any, prototypes: Any) -> np.ndarray:
         "Use fewer prototypes: prototypes='random' or 'kmeans'",
     )
     if not kernel.domain.holds_points:  # known is k(xᵢ, μⱼ) alone
-        return np.ascontiguousarray(X[:, prototypes].T, dtype=np.float64)
+        values = gram_of(kernel, X, prototypes).to_dense()
+        return np.ascontiguousarray(values.T, dtype=np.float64)
     return np.asarray(Gram(kernel, prototypes, X, keep=False).to_dense(), dtype=np.float64)
 
 

@@ -119,6 +119,7 @@ class FoldSearch(Compass):
                 "the rows."
             )
 
+    @speaks("tune")
     def _range_of_C(
         self, given: float, options: TuneOptions
     ) -> tuple[tuple[float, float], np.ndarray]:

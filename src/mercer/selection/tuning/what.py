@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.checks import bare_name, check_bounds, entries
-from mercer.errors import InvalidInput, MercerError
+from mercer.errors import InvalidInput, MercerError, speaks
 from mercer.kernels import as_kernel
 from mercer.models.margin import FOLDS
 
@@ -167,6 +167,7 @@ def _inner_params(model: Any, kernels: Any) -> dict[str, Any]:
     return params
 
 
+@speaks("tune")
 def _whole_numbers(name: str, range_: Any, value: int) -> list[int]:
     low, high = (1, max(5, 2 * value)) if range_ is None else check_bounds(name, range_, "over")
     return list(range(int(np.ceil(low)), int(np.floor(high)) + 1))
@@ -193,6 +194,7 @@ def search_box(kernel: Any) -> np.ndarray:
     return np.where((box[:, :1] < box[:, 1:]), box, near)  # a start outside its bounds
 
 
+@speaks("tune")
 def with_limits(
     box: np.ndarray, kernel: Any, fixed: Sequence[str], bounds: Mapping[str, Any], penalty: str
 ) -> np.ndarray:
@@ -292,6 +294,7 @@ class Units:
     rows: int
 
 
+@speaks("tune")
 def make_plan(
     model: Any,
     kernel: Any,
@@ -377,6 +380,7 @@ def _unknown(name: Any, legal: Sequence[str], why: str | None = None) -> Invalid
     )
 
 
+@speaks("tune")
 def _axis(
     model: Any, kernel: Any, units: Units, name: Any, range_: Any, legal: Sequence[str]
 ) -> Axis:

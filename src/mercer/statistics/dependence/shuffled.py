@@ -391,7 +391,7 @@ def _centring(kernel: Kernel, Y: Any) -> tuple[np.ndarray, np.ndarray]:
 def rows_of(kernel: Kernel, X: Any, rows: slice) -> np.ndarray:
     """Return some rows of the kernel matrix as an array of our own."""
     if not kernel.domain.holds_points:
-        return np.array(X[rows], dtype=np.float64)
+        return np.array(gram_of(kernel, X).rows(rows), dtype=np.float64)
     some = kernel.domain.take(X, np.arange(rows.start, rows.stop))
     return np.array(gram_of(kernel, some, X).to_dense(), dtype=np.float64, copy=None, order="C")
 
@@ -420,6 +420,6 @@ class _Rearranged(PrecomputedBound):
 
 def bound_matrix(kernel: Kernel, X: Any, order: np.ndarray | None = None) -> Any:
     """Return the kernel bound to the points, or to the points in another order."""
-    if order is not None and not kernel.domain.holds_points:
+    if order is not None and type(kernel) is Precomputed:
         return _Rearranged(kernel, X, order)
-    return gram_of(kernel, X if order is None else kernel.domain.take(X, order)).bound
+    return gram_of(kernel, X if order is None else kernel.domain.subset(X, order)).bound

@@ -10,7 +10,7 @@ from mercer.domains import is_torch, namespace
 from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.memory import require_memory, row_blocks
-from mercer.operators import Dense, Gram, Place, gram_of, quadratic
+from mercer.operators import Place, gram_of, quadratic
 from mercer.settings import get_config
 from mercer.solvers import check_index, rpcholesky
 
@@ -179,8 +179,7 @@ class LowRankForms(FeatureForms):
             f"{who()}: a factor of rank {min(rank, N)} of the Gram matrix of {N} points",
             "Use a smaller rank",
         )
-        given = isinstance(kernel, Precomputed)
-        operator = Dense(Z, symmetric=True) if given else Gram(kernel, Z, keep=False)
+        operator = gram_of(kernel, Z)
         with np.errstate(all="ignore"):  # rpcholesky names an overflow
             self.low = rpcholesky(operator, rank, random_state=int(rng.integers(2**31)))
         super().__init__(self.low.F, weights, place)

@@ -232,6 +232,7 @@ def check_smooth_answer(solver: Any, problem: Any, solution: Solution) -> None:
 
 
 def weights_of(problem: Any) -> np.ndarray:
+    """Return the weights of a problem, 1 where it has none."""
     n = len(problem.y)
     return np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=float)
 
