@@ -61,7 +61,6 @@ class Gram(Operator):
         self.dtype = np.dtype(np.float32) if single else np.dtype(np.float64)
         self._keep = keep if self.kernel.domain.holds_points else None
         self._matrix: Any = X if self.symmetric and type(kernel) is Precomputed else None
-        self._bound: Any = None
         self._verified = False
 
     @property
@@ -171,9 +170,7 @@ class Gram(Operator):
     @property
     def bound(self) -> Any:
         """The kernel bound to its collections where they are computed: what makes the tiles."""
-        if self._bound is None:
-            self._bound = self._engine.bound(self.kernel, self.X, self.Y)
-        return self._bound
+        return self._engine.bound(self.kernel, self.X, self.Y)
 
     @property
     def n_features(self) -> int | None:

@@ -469,11 +469,8 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
             f"{type(self).__name__}: {matrices} matrices of {n} × {n} numbers for variances",
             "Fit fewer rows",
         )
-        if self.gram_fit_ is not None:
-            K = self.gram_fit_
-        else:
-            K = gram_of(self.kernel_, self.X_fit_).to_dense()
-            K = np.ascontiguousarray(K, dtype=float)
+        X = self.X_fit_ if self.gram_fit_ is None else self.gram_fit_
+        K = np.ascontiguousarray(gram_of(self.kernel_, X).to_dense(), dtype=float)
         return LatentCovariance(K, self.sites_, scheme.coupled)
 
     def _prior_variance(self, X: Any, diag: Any, m: int) -> np.ndarray:
@@ -502,8 +499,8 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
                 what = f"diag[{i}] = {prior[i]:g}" if np.ndim(diag) else f"diag = {diag!r}"
                 raise InvalidInput(f"{owner}: {what}; k(x, x) is a finite number ≥ 0.")
             return prior
-        own = np.diagonal(self.gram_fit_)
-        cross = np.square(X[:, self.X_fit_])
+        own = gram_of(self.kernel_, self.gram_fit_).diagonal()
+        cross = np.square(gram_of(self.kernel_, X, self.X_fit_).to_dense())
         least = np.divide(cross, own, out=np.zeros_like(cross), where=own > 0)
         return np.maximum(np.average(own, weights=self.sample_weight_), least.max(axis=1))
 
