@@ -36,8 +36,8 @@ def who() -> str:
     return name if isinstance(name, str) else repr(name)
 
 
-class _Voice:
-    """A block in which a name speaks."""
+class speaking_for:
+    """Let a name, or a kernel, speak while a block runs: ``with speaking_for(kernel): ...``."""
 
     __slots__ = ("name", "token")
 
@@ -49,11 +49,6 @@ class _Voice:
 
     def __exit__(self, *error: object) -> None:
         _speaker.reset(self.token)
-
-
-def speaking_for(name: Any) -> _Voice:
-    """Let a name, or a kernel, speak while a block runs: ``with speaking_for(kernel): ...``."""
-    return _Voice(name)
 
 
 @overload

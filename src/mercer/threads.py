@@ -35,9 +35,11 @@ class _SingleThreadedBLAS:
         with self._lock:
             if self._inside == 0:
                 _take_control()
-                self._before = [(lib, n) for lib in _libraries() if (n := lib.num_threads) != 1]
-                for library, _ in self._before:
-                    library.set_num_threads(1)
+                self._before = []
+                for library in _libraries():
+                    if (threads := library.num_threads) != 1:
+                        self._before.append((library, threads))
+                        library.set_num_threads(1)
             self._inside += 1
 
     def __exit__(self, *exc) -> None:

@@ -58,7 +58,7 @@ class Engine:
 def pick(*collections: Any) -> Engine:
     """Return the engine for these collections, following ``mercer.config(engine=...)``."""
     wanted = get_config().engine
-    tensors = any(is_torch(X) for X in collections)
+    tensors = any(map(is_torch, collections))
     if wanted == "numpy" and tensors:
         raise InvalidInput(
             "config(engine='numpy'): the data are torch tensors; use engine='auto', or "

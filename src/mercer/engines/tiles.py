@@ -47,19 +47,22 @@ def run_tiles(
     Work that could be shared out runs with BLAS on one thread even when ``threads`` is 1: BLAS
     may round otherwise when it splits a product, and the bits must not depend on ``threads``.
     """
+    if len(tasks) == 1:
+        with _arithmetic(bound):
+            return work(tasks[0])
     progress = Progress(len(tasks), what)
-    if len(tasks) < 2 or not _divisible(bound):
+    if not _divisible(bound):
         with _arithmetic(bound):
             for task in tasks:
                 work(task)
                 progress.step()
-        return
+        return None
     if threads == 1:
         with single_threaded_blas:
             for task in tasks:
                 work(task)
                 progress.step()
-        return
+        return None
     with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
         pending = {pool.submit(copy_context().run, work, task) for task in tasks}
         try:
@@ -124,7 +127,9 @@ def plan_tiles(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
 
 
 def cuts(n: int, step: int) -> list[slice]:
-    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    """Return slices of so many positions each, and what is left, that cover n."""
+    starts = range(0, n, step)
+    return list(map(slice, starts, [*starts[1:], n]))
 
 
 def tile_edge(entries: int) -> int:

@@ -159,6 +159,9 @@ class TakesKernel:
     @speaks
     def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
         """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
+        if type(kernel.domain) is Vectors and _is_ready(X) and X.ndim == 2:
+            self._see_columns(X, reset)
+            return X
         refuse_unread(X)
         if is_torch(X) and self._on_device and type(kernel.domain) is Vectors:
             return self._check_tensor(X.detach(), kernel.domain, reset)
@@ -221,7 +224,7 @@ class TakesKernel:
                 X = domain.check(X)  # None and NA are missing too
             if _is_ready(X) and X.ndim == 2 and check is validate_data:
                 self._see_columns(X, reset)
-                return X if type(domain) is Vectors else domain.check(X)
+                return domain.check(X)
             # Models compute in float64 whatever the data, but for methods that ask: a Gram matrix
             # in float32 is indefinite by rounding, and large coefficients would multiply the
             # rounding of predictions.
@@ -386,10 +389,10 @@ def _check_array(estimator: Any, X: Any, *, reset: bool, **how: Any) -> Any:
     return check_array(X, estimator=estimator, input_name="X", **how)
 
 
-def _is_ready(values: Any) -> bool:
+def _is_ready(values: Any, any_order: bool = False) -> bool:
     """Whether an array is what scikit-learn's checks would return: finite float64 in C order."""
     plain = type(values) is np.ndarray and values.dtype == np.float64 and values.size > 0
-    if not plain or not values.flags.c_contiguous:
+    if not plain or not (any_order or values.flags.c_contiguous):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return math.isfinite(values.sum())
@@ -458,7 +461,7 @@ def check_targets(y: Any, n: int) -> np.ndarray:
             f"{who()}: requires y to be passed, but the target y is None; pass fit(X, y)."
         )
     y = to_host(y, "y")
-    if _is_ready(y) and y.ndim in (1, 2) and len(y) == n:
+    if _is_ready(y, any_order=True) and y.ndim in (1, 2) and len(y) == n:
         return y
     refuse_odd_arrays(y, "y")
     if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, library_of
 from mercer.domains.blocks import Block, column_names, is_dask
-from mercer.errors import InvalidInput, speaking_for, who
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.settings import config, get_config
 from mercer.threads import Progress, ahead
 
@@ -121,15 +121,14 @@ def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
         ``method(self, X, ...)`` with one answer for each point of X.
     """
 
-    lazy = hasattr(method, "takes_dask")
+    lazy, spoken = hasattr(method, "takes_dask"), speaks(method)
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if is_dask(X) and not lazy:
             X = RowBlocks.from_dask(X)
         if not isinstance(X, RowBlocks):
-            with speaking_for(type(self).__name__):
-                return method(self, X, *args, **options)
+            return spoken(self, X, *args, **options)
         asked = answers(self, X, method.__name__, *args, **options)
         return _joined([values for _, values in asked])
 

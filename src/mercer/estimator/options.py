@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Self
 
 from mercer.checks import random_source
@@ -81,7 +82,9 @@ class SolverOptions:
         **instead : object
             Options in place of those of the estimator.
         """
-        out = cls(**({name: getattr(model, name) for name in cls.__dataclass_fields__} | instead))
+        names = tuple(cls.__dataclass_fields__)
+        held = zip(names, attrgetter(*names)(model), strict=True)
+        out = cls(**(dict(held) | instead))
         if not isinstance(out.solver, str) or out.solver not in solvers:
             legal = ", ".join(map(repr, solvers))
             raise InvalidInput(f"{who()}: solver={out.solver!r}; legal: {legal}.")

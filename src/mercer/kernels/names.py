@@ -16,6 +16,8 @@ from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.user import FromFunction
 
+PLAIN = {float, int, str, type(None)}  # of parameters that need no copy
+
 __all__ = ["SHORT_NAMES", "as_kernel"]
 
 # Scales come from the data, as scikit-learn's gamma="scale" does.
@@ -45,7 +47,7 @@ def as_kernel(kernel: Any) -> Kernel:
     """
     if isinstance(kernel, Kernel):
         params = kernel.get_params(deep=False)
-        plain = all(type(value) in (float, int, str) for value in params.values())
+        plain = PLAIN.issuperset(map(type, params.values()))
         return type(kernel)(**params) if plain else clone(kernel)
     if isinstance(kernel, str):
         if kernel not in SHORT_NAMES:

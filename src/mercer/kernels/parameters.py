@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import InvalidInput, NotAKernel, speaking_for, who
+from mercer.errors import InvalidInput, NotAKernel, speaks, who
 
 LONG = 100  # entries of a matrix, letters of a text, above which they are not printed
 
@@ -25,8 +25,11 @@ class Parameterized:
     def __init__(self, **params: Any):
         for name, value in params.items():
             setattr(self, name, value)
-        with speaking_for(type(self).__name__):
-            self._check_params()
+        self._judge_params()
+
+    @speaks
+    def _judge_params(self) -> None:
+        self._check_params()
 
     def _check_params(self) -> None:
         """Raise `InvalidInput` for illegal parameters."""
@@ -41,10 +44,8 @@ class Parameterized:
         return twin
 
     @classmethod
-    def _param_names(cls) -> list[str]:
-        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        parameters = _arguments(cls.__init__).values()
-        return [p.name for p in parameters if p.name != "self" and p.kind in named]
+    def _param_names(cls) -> tuple[str, ...]:
+        return _names_of(cls.__init__)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; ``deep``: of kernels inside too, as ``k1__length_scale``."""
@@ -85,8 +86,7 @@ class Parameterized:
             changes[name] = copy.copy(part).set_params(**inner)
         trial = copy.copy(self)
         vars(trial).update(changes)
-        with speaking_for(type(self).__name__):
-            trial._check_params()
+        trial._judge_params()
         vars(self).update(vars(trial))
         return self
 
@@ -117,6 +117,13 @@ class Parameterized:
 def _arguments(init: Any) -> Any:
     """Return the arguments of a constructor; reading a signature takes longer than a small fit."""
     return inspect.signature(init).parameters
+
+
+@functools.cache
+def _names_of(init: Any) -> tuple[str, ...]:
+    """Return the names of the parameters that a constructor takes."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return tuple(p.name for p in _arguments(init).values() if p.name != "self" and p.kind in named)
 
 
 def _same(a: Any, b: Any) -> bool:

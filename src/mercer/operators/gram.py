@@ -94,9 +94,6 @@ class Gram(Operator):
                 self._matrix = self._engine.gram(self.kernel, self.X, self.Y)
         return self._matrix
 
-    def _compute(self) -> np.ndarray:
-        return self._engine.to_numpy(self.matrix_there())
-
     def matrix_there(self, single: bool = False) -> Any:
         """Return the matrix where it is computed, a tensor or an array.
 
@@ -112,7 +109,7 @@ class Gram(Operator):
         return gram(bound, bound.xp.empty(self.shape, dtype=bound.xp.float32, **place))
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
-        K = self.kept()
+        K = self._matrix if self._keep is False else self.kept()
         if K is not None:
             return _product(K, V)
         return self.times(V)
@@ -143,7 +140,7 @@ class Gram(Operator):
                 n * m * self.dtype.itemsize, f"Gram: a block of {n} × {m}", "Ask for fewer rows"
             )
             if rows == slice(0, self.shape[0]) and cols == slice(0, self.shape[1]):
-                return self._compute()
+                return self._engine.to_numpy(self.matrix_there())
             bound = self.bound
             if self.symmetric and not self._verified:
                 bound.verify()
@@ -154,7 +151,7 @@ class Gram(Operator):
         take = self.kernel.domain.take
         Y = self.X if self.Y is None else self.Y
         if given:
-            return self._engine.to_numpy(self._compute()[rows][:, cols])
+            return self._engine.to_numpy(self._engine.to_numpy(self.matrix_there())[rows][:, cols])
         part = self._engine.gram(self.kernel, take(self.X, rows), take(Y, cols))
         part = np.array(self._engine.to_numpy(part))
         if self.symmetric:
@@ -218,8 +215,8 @@ class Gram(Operator):
             Where to write it.
         """
         if out is None:
-            K = self._matrix
-            return self._compute() if K is None or K is self.X else self._engine.to_numpy(K)
+            own = self._matrix is not None and self._matrix is not self.X
+            return self._engine.to_numpy(self._matrix if own else self.matrix_there())
         if self._matrix is None:
             return self._written(self.bound, out)
         out[...] = self._engine.to_numpy(self._matrix)

@@ -84,7 +84,7 @@ def one_sample(X: Any, kernel: Any, name: str = "X") -> tuple[Kernel, Any]:
         X = _on_host(X, name)
     elif isinstance(X, dict):
         X = Table(X)
-    frame = isinstance(X, Table) or is_frame(X)
+    frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
     if isinstance(k.domain, Vectors | Numbers) and not frame:
         X = _as_column(X)
     try:
@@ -212,6 +212,8 @@ def _as_column(X: Any) -> Any:
 
 def _same_columns(samples: list[Any], names: list[str]) -> list[Any]:
     """Return samples whose named columns stand in the order of the first that has names."""
+    if all(isinstance(X, np.ndarray) for X in samples):
+        return samples
     named = [isinstance(X, Table) or is_frame(X) for X in samples]
     if sum(named) < 2:
         return samples

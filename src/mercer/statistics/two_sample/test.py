@@ -325,7 +325,7 @@ def compare_samples(
     drawn = resample(
         None,
         evaluate,
-        drawn_there(design, there, B),
+        design if there is None else drawn_there(design, there, B),
         B,
         generator,
         early_stop=early_stop,
