@@ -57,7 +57,10 @@ def test_every_error_is_listed_and_documented():
     public = {
         name
         for name, value in vars(errors).items()
-        if isinstance(value, type) and value.__module__ == errors.__name__ and name[0] != "_"
+        if isinstance(value, type)
+        and issubclass(value, BaseException)
+        and value.__module__ == errors.__name__
+        and name[0] != "_"
     }
     assert public == set(errors.__all__)
     assert all(getattr(errors, n).__doc__ for n in public)

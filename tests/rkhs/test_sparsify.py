@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mercer import RBF
-from mercer.rkhs.sparsify import project
+from mercer.rkhs.function import project
 
 rng = np.random.default_rng(3)
 

@@ -14,8 +14,8 @@ from mercer.domains import GramRows, Table, is_torch
 from mercer.engines import gram, pick
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
-from mercer.kernels.indefinite import lowest, search
 from mercer.kernels.names import as_kernel
+from mercer.kernels.repaired import lowest, search
 from mercer.kernels.user import Counterexample, FromFunction, KernelReport
 from mercer.memory import require_memory
 
