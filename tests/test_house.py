@@ -8,13 +8,13 @@ from tools.house import MEASURES, House
 
 #: Upper bounds. Whoever makes a number smaller writes it here; nobody makes one larger.
 BOUNDS = {
-    "files": 384,
+    "files": 380,
     "crowded": 1,
     "short": 12,
     "paragraphs": 12,
-    "one_importer": 52,
-    "one_user": 71,
-    "code": 66_410,
+    "one_importer": 49,
+    "one_user": 67,
+    "code": 66_380,
     "docstrings": 7_642,
     "gram": 0,
     "owner": 18,

@@ -1,16 +1,17 @@
 from mercer.selection import active as active
 from mercer.selection.bayes import BayesRule as BayesRule, bayes_rule as bayes_rule
 from mercer.selection.criteria import (
+    Evidence as Evidence,
     InformationCriteria as InformationCriteria,
     aic as aic,
     bic as bic,
     degrees_of_freedom as degrees_of_freedom,
+    evidence as evidence,
     information_criteria as information_criteria,
     regression_bound as regression_bound,
     risk_bound as risk_bound,
 )
 from mercer.selection.grid import SearchResult as SearchResult, search as search
-from mercer.selection.linear_evidence import Evidence as Evidence, evidence as evidence
 from mercer.selection.structural_risk import (
     FeatureLeastSquares as FeatureLeastSquares,
     SRMResult as SRMResult,

@@ -22,11 +22,11 @@ from mercer.models import SVC, KernelLogisticRegression, KernelRidge
 from mercer.selection.criteria import (
     Unbounded,
     degrees_of_freedom,
+    evidence,
     information_criteria,
     regression_bound,
     risk_bound,
 )
-from mercer.selection.linear_evidence import evidence
 from mercer.solvers import column_norms
 
 # ---- Least squares in the features of a kernel, to rounding, whatever the units of the data ----

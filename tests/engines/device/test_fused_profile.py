@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines.device.trace import MOST, traced
+from mercer.engines.device.fused import MOST, traced
 from mercer.kernels.metric import Radial
 
 TL = SimpleNamespace(

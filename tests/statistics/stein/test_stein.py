@@ -11,8 +11,7 @@ from mercer import RBF, Laplacian, Linear, Matern, RationalQuadratic
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels import Radial
 from mercer.statistics import ksd, ksd_test
-from mercer.statistics.stein.kernel import SteinKernel
-from mercer.statistics.stein.scores import as_score
+from mercer.statistics.stein.kernel import SteinKernel, as_score
 
 SIGMA = np.array([[2.0, 0.3], [0.3, 1.0]])
 SMOOTH = [

@@ -19,8 +19,7 @@ from mercer.statistics.base import TestResult, check_estimator, check_finite
 from mercer.statistics.observations import labels_at, rows_at
 from mercer.statistics.permutation import Signs, drawn_result, resample
 from mercer.statistics.samples import as_rng, one_sample
-from mercer.statistics.stein.kernel import ScoredStein, SteinKernel, refuse_rough
-from mercer.statistics.stein.scores import as_score
+from mercer.statistics.stein.kernel import ScoredStein, SteinKernel, as_score, refuse_rough
 
 
 @speaks("ksd")
