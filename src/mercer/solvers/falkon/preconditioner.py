@@ -1,4 +1,4 @@
-"""Preconditioners from a sketch or a sample of the rows of K, in the place of Falkon's own."""
+"""Falkon's preconditioner, and those from a sketch or a sample of the rows of K in its place."""
 
 from __future__ import annotations
 
