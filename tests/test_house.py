@@ -8,14 +8,11 @@ from tools.house import MEASURES, House
 
 #: Upper bounds. Whoever makes a number smaller writes it here; nobody makes one larger.
 BOUNDS = {
-    "files": 380,
     "crowded": 1,
     "short": 12,
     "paragraphs": 12,
     "one_importer": 49,
     "one_user": 67,
-    "code": 66_380,
-    "docstrings": 7_642,
     "gram": 0,
     "owner": 18,
     "windows": 0,
@@ -29,6 +26,9 @@ BOUNDS = {
     "stems": 14,
     "lists": 3,
 }
+
+#: What grows with what the house can do: printed by `make house`, bounded no more.
+TOTALS = {"files", "code", "docstrings"}
 
 #: The same for what a warm call enters, a first fit loads and an estimator inherits.
 WALKS = {
@@ -76,7 +76,7 @@ def test_walks_keep_their_bounds():
 
 def test_every_measure_has_a_bound():
     kept = {key for key, measure in MEASURES.items() if measure.kind != "slow"}
-    assert kept == set(BOUNDS) | set(WALKS)
+    assert kept == set(BOUNDS) | set(WALKS) | TOTALS
 
 
 # ---- the counts themselves, on small trees ----

@@ -1,4 +1,4 @@
-"""Every exception and warning of mercer: owner, what came, what is legal, one thing to try."""
+"""Every exception and warning of mercer: who speaks, what came, what is legal, one thing to try."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ MODELS = {
         "predict",
     ),
     "classes": (mercer.GaussianProcessClassifier(optimizer=None), Y, "predict_proba"),
-    "neighbours": (mercer.KernelNeighborsRegressor(3), T, "predict"),
+    "neighbours": (mercer.KernelNeighborsRegressor(n_neighbors=3), T, "predict"),
     "barycentre": (mercer.NearestBarycentre(), Y, "decision_function"),
     "l1": (mercer.L1VMRegressor(alpha=0.01), T, "predict"),
     "components": (mercer.KernelPCA(3), None, "transform"),
@@ -85,3 +85,9 @@ def test_a_factor_counts_in_statistics(options):
     one = hsic_test(K, K, twice, Precomputed(), 99, 0, **options)
     two = hsic_test(2 * K, K, Precomputed(), Precomputed(), 99, 0, **options)
     assert one.pvalue == two.pvalue
+
+
+def test_a_factor_counts_in_left_out_neighbours():
+    one = mercer.KernelNeighborsRegressor(2.0 * Precomputed(), 3).fit(K, T).loo(K)
+    two = mercer.KernelNeighborsRegressor(Precomputed(), 3).fit(2 * K, T).loo(2 * K)
+    np.testing.assert_allclose(one, two)

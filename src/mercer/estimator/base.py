@@ -258,7 +258,14 @@ class TakesKernel:
             held.pop("feature_names_in_", None)
             held["n_features_in_"] = X.shape[1]
         elif "feature_names_in_" in held or held.get("n_features_in_") != X.shape[1]:
-            validate_data(self, X, reset=False, skip_check_array=True)  # warns or refuses
+            self._validate_columns(X, False)  # warns or refuses
+
+    def _validate_columns(self, X: Any, reset: bool) -> None:
+        """Note or compare names and number of columns, by scikit-learn's own check."""
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        except ValueError as error:  # another number of columns
+            raise InvalidInput(str(error)) from error
 
     def _precision(self, fit: bool) -> Any:
         """Return the precision of rows of numbers; a pair, the first of which is for other types.
@@ -270,10 +277,7 @@ class TakesKernel:
     def _check_tensor(self, X: Any, domain: Domain, reset: bool) -> Any:
         """Return rows of a tensor where they are, checked as those of an array."""
         X = self._some_points(self._owned(domain.check, X), domain)
-        try:
-            validate_data(self, X, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
-        except ValueError as error:  # another number of columns
-            raise InvalidInput(str(error)) from error
+        self._validate_columns(X, reset)
         return X
 
     def _owned(self, do: Callable[..., Any], *arguments: Any) -> Any:
@@ -346,7 +350,7 @@ class TakesKernel:
 
 
 def check_same_points(domain: Domain, X: Any, Y: Any, verb: str) -> None:
-    """Refuse points X given again for a verb of owner that are not those of the fit, Y."""
+    """Refuse points X given again for a verb that are not those of the fit, Y."""
     if not same_points(domain, X, Y):
         raise InvalidInput(
             f"{who()}.{verb}: X is not what the model was fitted on; pass the training points in "

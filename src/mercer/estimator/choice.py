@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mercer.errors import InvalidInput, who
+from mercer.errors import InvalidInput, users_level, who
 from mercer.estimator.facts import Study, default_centers
 from mercer.estimator.options import SOLVERS, SolverOptions
 from mercer.estimator.plan import Plan, chosen_early, duration, share
@@ -252,5 +252,5 @@ def warn_if_coarse(model: Any, error: float, of_what: str) -> None:
             f"{plan.owner}: the {plan.n_centers} pivots of {plan.method!r} leave out {error:.0%} "
             f"of {of_what}, and the answer may be coarse. {cure}; print(model.plan_) tells why.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=users_level(),
         )

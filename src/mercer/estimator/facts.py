@@ -125,7 +125,6 @@ class Study:
         What would else be measured.
     """
 
-    @speaks("Plan", unless_spoken=True)
     def __init__(
         self,
         kernel: Kernel,

@@ -209,6 +209,8 @@ class Gram(Operator):
     def to_dense(self, out: np.ndarray | None = None) -> np.ndarray:
         """Return the matrix, or raise `MemoryBudgetExceeded` before any work.
 
+        Where it is kept, it is that array itself: copy it before you write into it.
+
         Parameters
         ----------
         out : ndarray of shape (n, m), optional
@@ -248,7 +250,7 @@ class Gram(Operator):
             return OnDevice(self.there(self.space(what, cure, matrices)), symmetric=True)
         require_memory(8 * self.shape[0] ** 2 * matrices, what, cure)
         K = self.to_dense()
-        given = K is self.X or not K.flags.owndata or not K.flags.writeable
+        given = K is self.X or K is self._matrix or not K.flags.owndata or not K.flags.writeable
         K = np.array(K, dtype=np.float64, order="C", copy=True if given else None)
         return Dense(K, symmetric=True)
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Objects, Packed, Table, largest, moderate
 from mercer.engines import pick
-from mercer.errors import InvalidInput, NotAKernel
+from mercer.errors import InvalidInput, NotAKernel, users_level
 from mercer.kernels import (
     LARGEST,
     RBF,
@@ -117,7 +117,7 @@ def _warn_of_zeros(kernel: Kernel, values: np.ndarray) -> None:
             f"{int(lost.argmax())} is the first) and even their nearest training points, so the "
             f"first training points count as nearest.{cure}",
             UserWarning,
-            stacklevel=6,
+            stacklevel=users_level(),
         )
 
 

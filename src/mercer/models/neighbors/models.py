@@ -21,7 +21,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel
 from mercer.memory import row_blocks
-from mercer.operators import find_nearest, neighbour_bytes
+from mercer.operators import find_nearest, gram_of, neighbour_bytes
 
 
 class NeighborsBase(KernelEstimator):
@@ -172,8 +172,10 @@ class NeighborsBase(KernelEstimator):
 
     def _points_again(self, X: Any, verb: str) -> Any:
         points = super()._points_again(X, verb)
-        known = self.kernel_.domain.holds_points
-        if not known and not np.allclose(points.diagonal(), self.diagonal_, rtol=1e-5, atol=0):
+        if self.kernel_.domain.holds_points:
+            return points
+        own = gram_of(self.kernel_, points).diagonal()
+        if not np.allclose(own, self.diagonal_, rtol=1e-5, atol=0):
             raise InvalidInput(
                 f"{type(self).__name__}.{verb}: this is not the matrix the model was fitted on."
             )
