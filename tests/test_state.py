@@ -108,3 +108,17 @@ def test_nothing_learned_is_fine():
     table = state.others("u_", "v_", needed=True)
     assert not refusal(table, fitted=False)
     assert refusal(table, fitted=False, u_=1) == "a Model without v_"
+
+
+def public_estimators():
+    import mercer
+    from mercer.estimator import TakesKernel
+
+    named = (getattr(mercer, name) for name in mercer.__all__)
+    return [c for c in named if isinstance(c, type) and issubclass(c, TakesKernel)]
+
+
+@pytest.mark.parametrize("estimator", public_estimators(), ids=lambda c: c.__name__)
+def test_every_estimator_of_ours_tells_its_state(estimator):
+    told = next(c for c in estimator.__mro__ if {"_state", "_learned"} & set(vars(c)))
+    assert "_state" in vars(told), f"{told.__name__} has _learned alone; tell _state, a table."
