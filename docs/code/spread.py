@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng
 from mercer.errors import InvalidInput, speaks, who
 from mercer.operators import Gram
 from mercer.statistics import TestResult
 from mercer.statistics.permutation import Relabel, drawn_result, resample
-from mercer.statistics.samples import as_rng, pool
+from mercer.statistics.samples import pool
 
 
 @speaks("spread_test")

@@ -1,7 +1,8 @@
-"""Names and limits of parameters that are tuned, as users write them."""
+"""Checks of arguments: numbers, counts, limits, seeds, and names of parameters to be tuned."""
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -112,6 +113,60 @@ class Clock:
 
 
 FOREVER = Clock()  # is never late
+
+
+def check_number(
+    value: Any, name: str, low: float, high: float = np.inf, *, closed: bool = False
+) -> None:
+    """Raise `InvalidInput` unless low < value < high (low ≤ value if closed)."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    if not real or not (low <= value if closed else low < value) or not value < high:
+        legal = f"{'≥' if closed else '>'} {low:g}"
+        legal += "" if high == np.inf else f" and < {high:g}"
+        raise InvalidInput(f"{who()}: {name}={value!r}; give a number {legal}.")
+
+
+def check_index(value: Any, name: str, low: int, high: int | None = None) -> int:
+    """Return a whole number in [low, high], or raise `InvalidInput`."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    if not whole or value < low or (high is not None and value > high):
+        legal = f"of {low} or more" if high is None else f"from {low} to {high}"
+        raise InvalidInput(f"{who()}: {name}={value!r}; give a whole number {legal}.")
+    return int(value)
+
+
+def check_parameter(name: str, value: Any, low: float, *, open: bool = True) -> None:
+    """Refuse what is not one finite number > low (or ≥ low when not open)."""
+    bad = isinstance(value, bool | str) or np.ndim(value) != 0 or value is None
+    if not bad:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            bad = True
+        else:
+            bad = not (np.isfinite(number) and (number > low if open else number >= low))
+    if bad:
+        raise InvalidInput(
+            f"{who()}: {name}={value!r}; it must be a finite number {'>' if open else '≥'} {low:g}."
+        )
+
+
+def check_whole(name: str, value: Any, low: int) -> None:
+    """Refuse what is not one whole number ≥ low."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low:
+        raise InvalidInput(f"{who()}: {name}={value!r}; it must be a whole number ≥ {low}.")
+
+
+def as_rng(rng: Any) -> np.random.Generator:
+    """Return a generator for None, a seed or a generator."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{who()}: rng={rng!r}; give None, a whole number of 0 or more, or a "
+            "numpy.random.Generator."
+        ) from error
 
 
 # ---- tunable ----

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
+from mercer.checks import check_index, check_number
 from mercer.errors import InvalidInput, speaking_for
 from mercer.solvers.base import (
     check_finite_symmetric,
-    check_index,
-    check_number,
     check_rhs,
     check_ridge,
     check_square,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn import datasets
 
+from mercer.checks import check_index
 from mercer.domains import Graph, Table
 from mercer.errors import InvalidInput, speaks, who
 
@@ -84,7 +85,7 @@ def make_rings(
     [3, 3, 3]
     """
     n, noise, rng = _check(n, noise, random_state)
-    y = rng.permutation(np.arange(n) % check_size("rings", rings, 1))
+    y = rng.permutation(np.arange(n) % check_index(rings, "rings", 1))
     angle = rng.uniform(0.0, 2 * np.pi, n)
     radius = 1.0 + y + noise * rng.standard_normal(n)
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
@@ -93,24 +94,17 @@ def make_rings(
 def _check(
     n: int, noise: float, random_state: int | np.random.Generator | None
 ) -> tuple[int, float, np.random.Generator]:
-    n = check_size("n", n, 1)
-    return n, check_number("noise", noise), np.random.default_rng(random_state)
+    n = check_index(n, "n", 1)
+    return n, check_amount("noise", noise), np.random.default_rng(random_state)
 
 
-def check_number(name: str, value: float, high: float | None = None) -> float:
+def check_amount(name: str, value: float, high: float | None = None) -> float:
     """Return a finite number of at least 0 and at most ``high``, or refuse it by name."""
     number = isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < np.inf
     if not number or (high is not None and value > high):
         legal = "a finite number >= 0" if high is None else f"a number from 0 to {high:g}"
         raise InvalidInput(f"{who()}: {name}={value!r}; give {legal}.")
     return float(value)
-
-
-def check_size(name: str, value: int, low: int) -> int:
-    """Return a whole number of at least ``low``, or refuse it by name."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InvalidInput(f"{who()}: {name}={value!r}; give a whole number of {low} or more.")
-    return int(value)
 
 
 # ---- Real tables that come with scikit-learn, with their columns named and in their own units ----
@@ -219,7 +213,7 @@ def load_sentences(per_author: int = 150) -> tuple[list[str], np.ndarray]:
     >>> len(sentences), sorted(set(authors.tolist()))
     (60, ['numpy', 'scikit-learn', 'scipy'])
     """
-    per_author = check_size("per_author", per_author, 1)
+    per_author = check_index(per_author, "per_author", 1)
     texts: list[str] = []
     authors: list[str] = []
     for author, modules in _MODULES.items():
@@ -300,8 +294,8 @@ def make_splice(
     >>> X[0][6:8], sorted(set(y.tolist()))
     ('GT', ['decoy', 'site'])
     """
-    n, rng = check_size("n", n, 1), np.random.default_rng(random_state)
-    length = check_size("length", length, 10)
+    n, rng = check_index(n, "n", 1), np.random.default_rng(random_state)
+    length = check_index(length, "length", 10)
     middle, letters = length // 2, np.array(list("ACGT"))
     site = rng.permutation(np.arange(n) % 2 == 0)
     X = []
@@ -349,7 +343,7 @@ def make_molecules(
     >>> len(graphs), sorted(set(y.tolist()))
     (6, ['active', 'inactive'])
     """
-    n, rng = check_size("n", n, 1), np.random.default_rng(random_state)
+    n, rng = check_index(n, "n", 1), np.random.default_rng(random_state)
     active = rng.permutation(np.arange(n) % 2 == 0)
     graphs = [_molecule(rng, bool(a)) for a in active]
     return graphs, np.where(active, "active", "inactive")
@@ -426,8 +420,8 @@ def make_clinic(
     >>> table
     Table(5 rows: age, dose, site, severity, sequence, notes)
     """
-    n, rng = check_size("n", n, 1), np.random.default_rng(random_state)
-    missing = check_number("missing", missing, 1.0)
+    n, rng = check_index(n, "n", 1), np.random.default_rng(random_state)
+    missing = check_amount("missing", missing, 1.0)
     age, dose = rng.uniform(20.0, 80.0, n), rng.gamma(3.0, 10.0, n)
     site = rng.choice(["Bern", "Lund", "Pisa"], n)
     severity = rng.choice(["low", "middle", "high"], n, p=[0.4, 0.4, 0.2])

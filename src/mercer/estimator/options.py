@@ -8,9 +8,8 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, Self
 
-from mercer.checks import random_source
+from mercer.checks import check_index, check_number, random_source
 from mercer.errors import InvalidInput, who
-from mercer.solvers import check_index, check_number
 
 #: The words for a choice.
 LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")

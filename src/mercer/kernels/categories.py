@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_parameter
 from mercer.domains import MISSING, Categories, CategoryCollection, codes_of
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.laplacian import LaplacianBound
-from mercer.kernels.parameters import check_number
 
 __all__ = ["Agreement", "Categorical", "Ordinal"]
 
@@ -62,7 +62,7 @@ class Categorical(Kernel):
         super().__init__(similarity=similarity)
 
     def _check_params(self) -> None:
-        check_number("similarity", self.similarity, 0, open=False)
+        check_parameter("similarity", self.similarity, 0, open=False)
         if not self.similarity < 1:
             raise InvalidInput(
                 f"Categorical: similarity={self.similarity!r}; it must be < 1, as with 1 all "
@@ -205,7 +205,7 @@ class Ordinal(Kernel):
         super().__init__(order=order, length_scale=length_scale)
 
     def _check_params(self) -> None:
-        check_number("length_scale", self.length_scale, 0)
+        check_parameter("length_scale", self.length_scale, 0)
         if self.order is None:
             return
         listed = hasattr(self.order, "__len__") and hasattr(self.order, "__getitem__")

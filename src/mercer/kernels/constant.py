@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_parameter
 from mercer.domains import Objects
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.geometry import Geometry, no_gap
-from mercer.kernels.parameters import check_number
 from mercer.kernels.spectral import Atom
 
 __all__ = ["Constant", "White", "has_white"]
@@ -42,7 +42,7 @@ class Constant(Kernel):
         super().__init__(value=value)
 
     def _check_params(self) -> None:
-        check_number("value", self.value, 0.0, open=False)
+        check_parameter("value", self.value, 0.0, open=False)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return ConstantBound(self, X, Y)
@@ -113,7 +113,7 @@ class White(Kernel):
         super().__init__(noise=noise)
 
     def _check_params(self) -> None:
-        check_number("noise", self.noise, 0.0, open=False)
+        check_parameter("noise", self.noise, 0.0, open=False)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return WhiteBound(self, X, Y)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import check_parameter
 from mercer.domains import beside, namespace
 from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput, who
@@ -15,7 +16,7 @@ from mercer.kernels import metric
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.geometry import Geometry
-from mercer.kernels.parameters import check_covariance, check_number, check_scale
+from mercer.kernels.parameters import check_covariance, check_scale
 from mercer.kernels.scales import median_distance, standard_deviation
 
 __all__ = ["Cosine", "Dot", "Exponential", "Linear", "Polynomial"]
@@ -192,7 +193,7 @@ class Polynomial(Dot):
         super().__init__(degree=degree, offset=offset)
 
     def _check_params(self) -> None:
-        check_number("offset", self.offset, 0.0, open=False)
+        check_parameter("offset", self.offset, 0.0, open=False)
         _check_degree(self.degree)
 
     def _profile(self, s: Any, xp: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import check_parameter
 from mercer.domains import (
     Categories,
     Domain,
@@ -27,7 +28,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.categories import HIGHEST, Agreement
 from mercer.kernels.constant import Constant, White
-from mercer.kernels.parameters import _short, check_number
+from mercer.kernels.parameters import _short
 from mercer.kernels.scales import point_weights, weighted_median
 from mercer.kernels.transforms import OnColumns
 
@@ -122,7 +123,7 @@ class WithMissing(Combination):
     def _check_params(self) -> None:
         super()._check_params()
         if self.agreement is not None:
-            check_number("agreement", self.agreement, 0, open=False)
+            check_parameter("agreement", self.agreement, 0, open=False)
             if self.agreement > 1:
                 raise InvalidInput(
                     f"with_missing: agreement={self.agreement!r}; it must be a number from 0 to 1."

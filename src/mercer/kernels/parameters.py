@@ -155,29 +155,6 @@ def _short(value: Any) -> str:
 WORDS = ("median", "scale")
 
 
-def check_number(name: str, value: Any, low: float, *, open: bool = True) -> None:
-    """Refuse what is not one finite number > low (or ≥ low when not open)."""
-    bad = isinstance(value, bool | str) or np.ndim(value) != 0 or value is None
-    if not bad:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            bad = True
-        else:
-            bad = not (np.isfinite(number) and (number > low if open else number >= low))
-    if bad:
-        raise InvalidInput(
-            f"{who()}: {name}={value!r}; it must be a finite number {'>' if open else '≥'} {low:g}."
-        )
-
-
-def check_whole(name: str, value: Any, low: int) -> None:
-    """Refuse what is not one whole number ≥ low."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < low:
-        raise InvalidInput(f"{who()}: {name}={value!r}; it must be a whole number ≥ {low}.")
-
-
 def require_psd(kernel: Any) -> None:
     """Refuse a kernel that is not positive semidefinite where one is needed."""
     if not kernel.psd:

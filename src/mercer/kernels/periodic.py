@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import check_parameter
 from mercer.domains import is_torch
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.metric import CANCELLATION
-from mercer.kernels.parameters import check_number
 from mercer.kernels.spectral import Independent
 
 __all__ = ["Periodic"]
@@ -48,8 +48,8 @@ class Periodic(Kernel):
         super().__init__(length_scale=length_scale, period=period)
 
     def _check_params(self) -> None:
-        check_number("length_scale", self.length_scale, 0.0)
-        check_number("period", self.period, 0.0)
+        check_parameter("length_scale", self.length_scale, 0.0)
+        check_parameter("period", self.period, 0.0)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return PeriodicBound(self, X, Y)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.polynomial import Polynomial
 
+from mercer.checks import check_parameter
 from mercer.domains import beside, is_torch, namespace
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Product, Sum
@@ -16,7 +17,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
-from mercer.kernels.parameters import check_covariance, check_number
+from mercer.kernels.parameters import check_covariance
 from mercer.kernels.spectral import RotationInvariant
 
 # ---- The Matérn profile and its slope for every ν > 0, as functions of the squared distance ----
@@ -287,7 +288,7 @@ class Matern(Radial):
     def _check_params(self) -> None:
         super()._check_params()
         if not (isinstance(self.nu, int | float | np.number) and self.nu == np.inf):
-            check_number("nu", self.nu, 0.0)
+            check_parameter("nu", self.nu, 0.0)
 
     @property
     def _rough(self) -> bool:  # type: ignore[override]
@@ -340,7 +341,7 @@ class RationalQuadratic(Radial):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_number("alpha", self.alpha, 0.0)
+        check_parameter("alpha", self.alpha, 0.0)
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-self.alpha * xp.log1p(s / (2 * self.alpha)))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_parameter, check_whole
 from mercer.domains import Domain, Series
 from mercer.errors import InvalidInput
-from mercer.kernels.parameters import check_number, check_whole
 from mercer.kernels.scales import median_distance
 from mercer.kernels.strings import Logarithmic, is_long, row_runs
 
@@ -72,7 +72,7 @@ class GlobalAlignment(Logarithmic):
                     "'median'."
                 )
         else:
-            check_number("length_scale", self.length_scale, 0.0)
+            check_parameter("length_scale", self.length_scale, 0.0)
         check_whole("triangular", self.triangular, 0)
 
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:

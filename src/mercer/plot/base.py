@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer.checks import check_index
 from mercer.errors import InvalidInput, speaks
-from mercer.solvers import check_index
 
 # Okabe and Ito's blue and vermilion, told apart also by people who do not see all colours.
 COLOURS = ("#0072B2", "#D55E00")

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_index
 from mercer.domains import is_missing
 from mercer.errors import InvalidInput, speaks
 from mercer.plot.base import COLOURS, INK, Display, legend, like, names_of, palette
-from mercer.solvers import check_index
 
 MOST = 12  # different labels that colours can tell apart
 FINEST = 20_000  # steps along a line, at most

@@ -10,10 +10,9 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import check_bounds, entries
+from mercer.checks import check_bounds, check_index, entries
 from mercer.errors import InvalidInput, MercerError, speaks
 from mercer.plot.base import COLOURS, INK, Display, ends_of
-from mercer.solvers import check_index
 
 STYLES = {"line_kwargs", "band_kwargs", "sample_kwargs", "point_kwargs"}
 REACH = 30.0  # how far from the fit the grid of parameters goes, to both sides

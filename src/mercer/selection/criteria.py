@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_number
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import beyond_features, check_targets, check_weights
 from mercer.kernels import Kernel, Linear, as_kernel
 from mercer.memory import require_memory
-from mercer.solvers import check_number
 
 # The rows that a model must leave over, but for rounding: without, residuals do not tell the noise.
 LEFT_OVER = 1 - 1e-6

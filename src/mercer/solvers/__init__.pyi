@@ -4,8 +4,6 @@ from mercer.solvers.base import (
     Solution as Solution,
     accept as accept,
     check_finite_symmetric as check_finite_symmetric,
-    check_index as check_index,
-    check_number as check_number,
     column_norms as column_norms,
     either as either,
     merged as merged,

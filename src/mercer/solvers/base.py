@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemv
 
+from mercer.checks import check_index, check_number
 from mercer.errors import InvalidInput, NotConverged, speaking_for, speaks, users_level, who
 from mercer.kernels import require_psd
 from mercer.operators import Dense, Operator
@@ -258,26 +259,6 @@ def check_ridge(ridge: Any, n: int, *, positive: bool = False) -> float | np.nda
         worst = float(out.min()) if out.size and np.isfinite(out).all() else "NaN or infinity"
         raise InvalidInput(f"{who()}: ridge must be {legal}; it holds {worst}.")
     return float(out) if out.ndim == 0 else out
-
-
-def check_number(
-    value: Any, name: str, low: float, high: float = np.inf, *, closed: bool = False
-) -> None:
-    """Raise `InvalidInput` unless low < value < high (low ≤ value if closed)."""
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-    if not real or not (low <= value if closed else low < value) or not value < high:
-        legal = f"{'≥' if closed else '>'} {low:g}"
-        legal += "" if high == np.inf else f" and < {high:g}"
-        raise InvalidInput(f"{who()}: {name}={value!r}; give a number {legal}.")
-
-
-def check_index(value: Any, name: str, low: int, high: int | None = None) -> int:
-    """Return a whole number in [low, high], or raise `InvalidInput`."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
-    if not whole or value < low or (high is not None and value > high):
-        legal = f"of {low} or more" if high is None else f"from {low} to {high}"
-        raise InvalidInput(f"{who()}: {name}={value!r}; give a whole number {legal}.")
-    return int(value)
 
 
 def check_limits(options: Any, *, endless: bool = False) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
+from mercer.checks import check_index
 from mercer.errors import InvalidInput, who
 from mercer.kernels import (
     RBF,
@@ -20,7 +21,6 @@ from mercer.kernels import (
     spread_rows,
 )
 from mercer.settings import get_config
-from mercer.solvers import check_index
 from mercer.statistics.samples import named_kernel
 
 SUBSAMPLE = 1000  # points whose distances decide

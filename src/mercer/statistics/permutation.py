@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from mercer.checks import check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import named_when_full
 from mercer.operators import with_first
-from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_finite
 from mercer.threads import Ticker
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng
 from mercer.domains import (
     Domain,
     Numbers,
@@ -178,17 +179,6 @@ def as_counts(weights: np.ndarray | None) -> np.ndarray | None:
     if weights is None or not (weights == np.floor(weights)).all() or weights.max() > 2**31:
         return None
     return weights.astype(np.int64)
-
-
-def as_rng(rng: Any) -> np.random.Generator:
-    """Return a generator for None, a seed or a generator."""
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"{who()}: rng={rng!r}; give None, a whole number of 0 or more, or a "
-            "numpy.random.Generator."
-        ) from error
 
 
 # -------------------------------------------------------------------------------------- parts

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import check_weights
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.operators import gram_of, joint_rows, many_forms, sources_of
-from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_null
 from mercer.statistics.dependence import Contrast, check_options, pair_test, paired_collections
 from mercer.statistics.factors import pivoted_factor
 from mercer.statistics.kernels import FAMILIES, listed
 from mercer.statistics.observations import Observations, labels_at, observations, taken
 from mercer.statistics.permutation import row_labels
-from mercer.statistics.samples import as_counts, as_rng, one_sample
+from mercer.statistics.samples import as_counts, one_sample
 from mercer.statistics.two_sample import (
     NULLS,
     Labelled,

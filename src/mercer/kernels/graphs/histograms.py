@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.checks import check_whole
 from mercer.domains import Domain, GraphCollection, Graphs, mixed
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.counted import Counted, Counts
-from mercer.kernels.parameters import check_whole
 
 # ---- `VertexHistogram`: graphs compared by how often each node label occurs ----
 

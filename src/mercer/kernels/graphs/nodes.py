@@ -12,13 +12,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import check_parameter
 from mercer.domains import Graph, NodeCollection, Nodes
 from mercer.domains.graphs import is_networkx
 from mercer.errors import InvalidInput, who
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.graphlet import LARGEST
-from mercer.kernels.parameters import check_number
 from mercer.memory import require_memory, row_blocks
 from mercer.settings import get_config
 
@@ -326,7 +326,7 @@ class NodeKernel(Kernel):
     characteristic = True  # f > 0, so K is strictly positive definite on finitely many points
 
     def _check_params(self) -> None:
-        check_number("decay", self.decay, 0.0)
+        check_parameter("decay", self.decay, 0.0)
         self.graph = as_graph(self.graph)
         names = self.graph._nodes
         domain = Nodes(self.graph.n_nodes if names is None else names)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_parameter
 from mercer.domains import GraphCollection, Graphs
 from mercer.domains.graphs import sources_of
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.graphlet import LARGEST, PACE, negative_edge, pull_own
-from mercer.kernels.parameters import check_number
 from mercer.memory import require_memory
 
 # ---- Sums over walks of undirected graphs without labels, from the eigenvalues of each graph ----
@@ -302,7 +302,7 @@ class RandomWalk(Kernel):
                     f"RandomWalk: decay={self.decay!r}; give a number > 0 or 'auto'."
                 )
         else:
-            check_number("decay", self.decay, 0)
+            check_parameter("decay", self.decay, 0)
         if self.kind not in ("geometric", "exponential"):
             raise InvalidInput(
                 f"RandomWalk: kind={self.kind!r}; legal are 'geometric' and 'exponential'."

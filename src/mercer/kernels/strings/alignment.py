@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_parameter
 from mercer.domains import StringCollection
 from mercer.errors import InvalidInput, NotAKernel, who
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import check_number
 from mercer.kernels.strings.paired import Paired, PairedBound
 
 # ---- `Logarithmic`: kernels known by log k, whose values may leave the range of floats ----
@@ -186,11 +186,11 @@ class LocalAlignment(Logarithmic):
         )
 
     def _check_params(self) -> None:
-        check_number("beta", self.beta, 0.0)
+        check_parameter("beta", self.beta, 0.0)
         for name in ("opening", "extension"):
-            check_number(name, getattr(self, name), 0.0, open=False)
+            check_parameter(name, getattr(self, name), 0.0, open=False)
         for name in ("match", "mismatch"):
-            check_number(name, getattr(self, name), -np.inf)
+            check_parameter(name, getattr(self, name), -np.inf)
         if self.substitution is not None:
             _scores(self.substitution, self.alphabet)
         elif self.alphabet is not None:

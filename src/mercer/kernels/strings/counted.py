@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import check_whole
 from mercer.domains import StringCollection, Strings
 from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels.counted import Counted, Counts, Naming, beside, rows_of_counts
-from mercer.kernels.parameters import check_whole, warn_all_zero
+from mercer.kernels.parameters import warn_all_zero
 from mercer.kernels.scales import point_weights
 
 # ---- Alphabets: the letters a string kernel knows, given or taken from data, and their numbers.

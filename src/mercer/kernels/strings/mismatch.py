@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import check_whole
 from mercer.domains import StringCollection
 from mercer.errors import InvalidInput, speaks
 from mercer.kernels.bound import Bound
@@ -23,7 +24,7 @@ from mercer.kernels.counted import (
     Naming,
     rows_of_counts,
 )
-from mercer.kernels.parameters import check_whole, warn_all_zero
+from mercer.kernels.parameters import warn_all_zero
 from mercer.kernels.strings.counted import (
     LARGEST,
     CountedWindows,

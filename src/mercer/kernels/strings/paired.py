@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_parameter, check_whole
 from mercer.domains import Strings
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.parameters import check_number, check_whole
 from mercer.kernels.scales import point_weights
 from mercer.kernels.strings.counted import warn_if_short
 from mercer.memory import require_memory
@@ -217,7 +217,7 @@ class Subsequence(Paired):
                 f"Subsequence: length={self.length}; at most {LONGEST} letters. Longer common "
                 "parts are the business of Spectrum or LocalAlignment."
             )
-        check_number("decay", self.decay, 0.0)
+        check_parameter("decay", self.decay, 0.0)
         if self.decay > 1:
             raise InvalidInput(f"Subsequence: decay={self.decay!r}; it must be in (0, 1].")
         if 2 * self.length * np.log(float(self.decay)) < SMALLEST:
@@ -331,7 +331,7 @@ class EditDistance(Paired):
         super().__init__(length_scale=length_scale)
 
     def _check_params(self) -> None:
-        check_number("length_scale", self.length_scale, 0.0)
+        check_parameter("length_scale", self.length_scale, 0.0)
 
     def _distances(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
         from mercer.jit import add_distances

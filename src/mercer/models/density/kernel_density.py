@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
+from mercer.checks import check_index
 from mercer.errors import InvalidInput, ModelFileError, speaks, users_level, who
 from mercer.estimator import (
     ONLY,
@@ -38,7 +39,7 @@ from mercer.models.density.bandwidth import (
 from mercer.models.density.leave_one_out import best_factor, left_out
 from mercer.models.gp import as_rng
 from mercer.operators import log_sums
-from mercer.solvers import Cost, Solution, check_index
+from mercer.solvers import Cost, Solution
 
 # ---- Densities on regular grids in one or two dimensions: linear binning and one convolution by
 # FFT.

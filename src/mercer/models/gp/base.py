@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_index, check_number
 from mercer.domains import Table, Tables, is_torch, to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator
 from mercer.kernels import RBF, Kernel
 from mercer.rkhs import Function
-from mercer.solvers import check_index, check_number
 
 EVALUATIONS = 5  # of the evidence of all rows, as a rule
 

@@ -11,13 +11,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
+from mercer.checks import check_index
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import check_targets
 from mercer.kernels import as_kernel
 from mercer.models import KernelEstimator
 from mercer.selection.active.acquisition import CRITERIA, next_point
-from mercer.solvers import check_index
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.checks import Clock
+from mercer.checks import Clock, check_number
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, speaks, who
 from mercer.losses import Loss, as_loss
-from mercer.solvers.base import Solution, accept, check_limits, check_number, either
+from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import put, rounded
 from mercer.solvers.falkon.preconditioner import (

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_index, check_number
 from mercer.domains import is_torch
 from mercer.domains.blocks import no_weight
 from mercer.engines import Checkpoint, fingerprint
 from mercer.errors import InvalidInput, speaking_for, who
-from mercer.solvers.base import check_index, check_number, column_norms
+from mercer.solvers.base import column_norms
 from mercer.solvers.falkon.preconditioner import EPS, FalkonPreconditioner
 from mercer.solvers.falkon.steps import Products, Residuals, RightSides
 

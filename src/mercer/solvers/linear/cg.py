@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.checks import Clock
+from mercer.checks import Clock, check_index
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.memory import free_on
@@ -20,7 +20,6 @@ from mercer.solvers.base import (
     accept,
     as_columns,
     check_entries,
-    check_index,
     check_limits,
     check_product,
     column_norms,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtrmv
 
+from mercer.checks import check_number
 from mercer.domains import is_torch
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, speaking_for, speaks, who
@@ -18,7 +19,6 @@ from mercer.solvers.base import (
     Solution,
     as_columns,
     check_finite_symmetric,
-    check_number,
     check_ridge,
     check_square,
     column_norms,

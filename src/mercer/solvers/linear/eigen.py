@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
+from mercer.checks import check_index, check_number
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.memory import require_memory
@@ -19,8 +20,6 @@ from mercer.solvers.base import (
     Solution,
     check_entries,
     check_finite_symmetric,
-    check_index,
-    check_number,
     check_product,
     column_norms,
     describe,

@@ -11,19 +11,12 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
+from mercer.checks import check_index, check_number
 from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
-from mercer.solvers.base import (
-    check_index,
-    check_number,
-    check_ridge,
-    check_square,
-    describe,
-    precision_of,
-    require_definite,
-)
+from mercer.solvers.base import check_ridge, check_square, describe, precision_of, require_definite
 from mercer.solvers.linear.device import DeviceRows
 from mercer.solvers.linear.inplace import finite
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_number
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.losses import Loss, Squared, as_loss
-from mercer.solvers.base import check_number
 from mercer.solvers.risk.smooth import balance, root_of_rising
 
 LARGEST = 1e150  # the square of more is no float64

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.checks import Clock
+from mercer.checks import Clock, check_index, check_number
 from mercer.errors import InvalidInput, NotConverged, speaking_for, speaks, users_level, who
 from mercer.losses import Huber, Logistic, Loss, Squared, SquaredHinge
 from mercer.operators import Diagonal
 from mercer.settings import get_config
-from mercer.solvers.base import IterativeSolver, Solution, check_index, check_number
+from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.risk.smooth import CheckedSmooth, check_ratio
 from mercer.solvers.risk.softmax import CheckedSoftmax

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_number
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.losses import Loss, Squared
 from mercer.operators import Operator
-from mercer.solvers.base import check_number, check_rhs, checked_matrix
+from mercer.solvers.base import check_rhs, checked_matrix
 
 EPS = float(np.finfo(float).eps)
 NEGLIGIBLE = 1e-6  # of the size of the objective: no rounding excuses a larger gap

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng, check_index
 from mercer.domains import namespace
 from mercer.errors import speaks, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.operators import gathered_sums, shuffled
 from mercer.settings import get_config
-from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator, combined, combined_result
 from mercer.statistics.dependence.shuffled import (
     ROUNDING,
@@ -31,7 +31,7 @@ from mercer.statistics.factors import pivoted_factor, rank_words
 from mercer.statistics.kernels import grid, listed
 from mercer.statistics.observations import labels_at, observations, rescaled
 from mercer.statistics.permutation import Shuffle, resample
-from mercer.statistics.samples import Pair, as_rng, paired
+from mercer.statistics.samples import Pair, paired
 
 
 @speaks("hsic_agg_test")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import require_memory
-from mercer.solvers import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.dependence.conditioning import (
     RankedResiduals,
@@ -28,7 +28,7 @@ from mercer.statistics.observations import (
     rescaled,
 )
 from mercer.statistics.permutation import Shuffle, drawn_result
-from mercer.statistics.samples import Pair, as_rng, one_sample, paired
+from mercer.statistics.samples import Pair, one_sample, paired
 
 NULLS = ("gamma", "spectral", "permutation")
 

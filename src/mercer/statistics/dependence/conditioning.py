@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_index
 from mercer.errors import who
 from mercer.kernels import RBF, Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator, gram_of
-from mercer.solvers import DenseEigen, Eigen, check_index, rpcholesky
+from mercer.solvers import DenseEigen, Eigen, rpcholesky
 from mercer.statistics.dependence.shuffled import centred_matrix, gram_matrix
 from mercer.statistics.factors import Factor, factor_of
 from mercer.statistics.observations import points_at

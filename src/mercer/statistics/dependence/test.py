@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import require_memory
 from mercer.operators import joint
-from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.dependence.moments import (
     gamma_tail,
@@ -36,7 +36,7 @@ from mercer.statistics.observations import (
     rescaled,
 )
 from mercer.statistics.permutation import Shuffle, drawn_result
-from mercer.statistics.samples import Pair, as_rng, paired
+from mercer.statistics.samples import Pair, paired
 
 # ---- The Hilbert-Schmidt independence criterion: how far a joint law is from independence ----
 

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import as_rng, check_index
 from mercer.domains import Vectors
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import check_weights
 from mercer.memory import require_memory
 from mercer.operators import Gram
 from mercer.settings import config, get_config
-from mercer.solvers import PartialCholesky, check_index, rpcholesky
+from mercer.solvers import PartialCholesky, rpcholesky
 from mercer.statistics.base import TestResult, check_estimator, check_finite
 from mercer.statistics.observations import labels_at, rows_at
 from mercer.statistics.permutation import Signs, drawn_result, resample
-from mercer.statistics.samples import as_rng, one_sample
+from mercer.statistics.samples import one_sample
 from mercer.statistics.stein.kernel import ScoredStein, SteinKernel, as_score, refuse_rough
 
 

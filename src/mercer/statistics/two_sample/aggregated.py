@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels import Kernel
 from mercer.memory import require_memory
 from mercer.operators import Place, device_forms, many_forms, sources_of
 from mercer.settings import get_config
-from mercer.solvers import check_index
 from mercer.statistics.base import (
     TestResult,
     check_estimator,
@@ -25,7 +25,6 @@ from mercer.statistics.device import drawn_there
 from mercer.statistics.factors import rank_words
 from mercer.statistics.kernels import FAMILIES, grid, listed
 from mercer.statistics.permutation import resample
-from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample.discrepancy import Discrepancy
 from mercer.statistics.two_sample.forms import choose_forms, transposed_product
 from mercer.statistics.two_sample.labels import Labelled, centred_features, labelled

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng
 from mercer.errors import speaks
 from mercer.kernels import Bound
 from mercer.operators import quadratic
 from mercer.rkhs import Function
 from mercer.statistics.base import check_estimator, check_finite
 from mercer.statistics.device import DeviceForms
-from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample.forms import FeatureForms, choose_forms, transposed_product
 from mercer.statistics.two_sample.labels import Labelled, labelled
 

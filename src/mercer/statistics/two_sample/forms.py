@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_index
 from mercer.domains import is_torch, namespace
 from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Place, gram_of, quadratic
 from mercer.settings import get_config
-from mercer.solvers import check_index, rpcholesky
+from mercer.solvers import rpcholesky
 
 ROUNDING = 2.0**-46  # error of a mean of kernel values, relative to the largest k(x, x)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import as_rng, check_index
 from mercer.domains import namespace
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.kernels import Kernel
-from mercer.solvers import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.device import drawn_there
 from mercer.statistics.permutation import (
@@ -20,7 +20,6 @@ from mercer.statistics.permutation import (
     resample,
     row_labels,
 )
-from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample.discrepancy import Discrepancy
 from mercer.statistics.two_sample.forms import LowRankForms, choose_forms, transposed_product
 from mercer.statistics.two_sample.labels import Labelled, labelled

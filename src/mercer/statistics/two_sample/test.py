@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma, norm
 
+from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.operators import gram_of
 from mercer.settings import get_config
-from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator, check_finite, check_null
 from mercer.statistics.device import drawn_there
 from mercer.statistics.permutation import Design, drawn_result, resample
-from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample.discrepancy import Discrepancy, Wild
 from mercer.statistics.two_sample.forms import FeatureForms, LowRankForms, choose_forms
 from mercer.statistics.two_sample.labels import Labelled, labelled

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     ONLY,
@@ -41,7 +42,7 @@ from mercer.models.gp.regression.data import (
 )
 from mercer.models.gp.regression.posterior import draw
 from mercer.models.gp.search import Search, first_noise, place
-from mercer.solvers import Cost, check_index, gram_seconds
+from mercer.solvers import Cost, gram_seconds
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel

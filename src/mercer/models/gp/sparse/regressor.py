@@ -10,6 +10,7 @@ from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
+from mercer.checks import check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import ONLY, Plan, study_of
 from mercer.memory import require_memory
@@ -26,7 +27,7 @@ from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample, cross
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
 from mercer.operators import gram_of, spread
-from mercer.solvers import Cost, Solution, check_index
+from mercer.solvers import Cost, Solution
 from mercer.threads import solve_rows
 
 if TYPE_CHECKING:
