@@ -82,7 +82,6 @@ from mercer.estimator.trust import (
     check_lengths as check_lengths,
     indefinite as indefinite,
     refuse_negative as refuse_negative,
-    unproven as unproven,
 )
 from mercer.estimator.values import (
     feature_values as feature_values,

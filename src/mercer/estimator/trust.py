@@ -9,14 +9,9 @@ import scipy.sparse as sp
 
 from mercer.domains import largest
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, who
-from mercer.kernels import Kernel, Pairwise, Precomputed
+from mercer.kernels import Kernel
 from mercer.operators import gram_of
 from mercer.solvers import factor
-
-
-def unproven(kernel: Kernel) -> bool:
-    """Whether nothing but the user's word makes this a kernel."""
-    return isinstance(kernel, Precomputed | Pairwise) or any(map(unproven, kernel._kernels()))
 
 
 def indefinite(kernel: Kernel, equal: bool, low: float) -> NotPositiveDefinite:

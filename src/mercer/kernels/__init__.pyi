@@ -58,7 +58,10 @@ from mercer.kernels.numbers import (
     MinMaxRatio as MinMaxRatio,
     Scalar as Scalar,
 )
-from mercer.kernels.parameters import check_diagonal as check_diagonal, require_psd as require_psd
+from mercer.kernels.parameters import (
+    check_diagonal as check_diagonal,
+    require_psd as require_psd,
+)
 from mercer.kernels.periodic import Periodic as Periodic
 from mercer.kernels.precomputed import (
     Precomputed as Precomputed,

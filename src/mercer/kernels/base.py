@@ -38,6 +38,7 @@ class Kernel(Parameterized):
     characteristic: bool = False
     #: Whether every matrix k(X) is positive semidefinite; what is not is refused by models.
     psd: bool = True
+    _proven = True  # False where only the user vouches for it
     #: Arrays of tile size alive at once while a tile is computed.
     workspace: int = 4
     #: Names of the positive parameters that may be tuned.
@@ -389,3 +390,8 @@ class Kernel(Parameterized):
 
     def _kernels(self) -> list[Kernel]:
         return []
+
+
+def unproven(kernel: Any) -> bool:
+    """Whether nothing but the user's word makes this a kernel."""
+    return not kernel._proven or any(map(unproven, kernel._kernels()))

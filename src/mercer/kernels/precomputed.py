@@ -34,6 +34,7 @@ class Precomputed(Kernel):
     """
 
     domain = GramRows()
+    _proven = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -137,6 +137,8 @@ class Pairwise(Kernel):
     refused.
     """
 
+    _proven = False
+
     domain = Objects()
 
     def _pair(self, x: Any, y: Any) -> float:

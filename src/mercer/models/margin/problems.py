@@ -20,8 +20,8 @@ import numpy as np
 
 from mercer.checks import Clock, as_number, positive, step_limit
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
-from mercer.estimator import JUDGED, Sample, check_definite, unproven
-from mercer.kernels import Kernel, check_diagonal
+from mercer.estimator import JUDGED, Sample, check_definite
+from mercer.kernels import Kernel, check_diagonal, unproven
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged

@@ -11,8 +11,8 @@ from scipy.linalg import solve_triangular
 
 from mercer.domains import is_torch
 from mercer.errors import NotPositiveDefinite, who
-from mercer.estimator import INDEFINITE, JUDGED, Sample, check_definite, unproven
-from mercer.kernels import Kernel
+from mercer.estimator import INDEFINITE, JUDGED, Sample, check_definite
+from mercer.kernels import Kernel, unproven
 from mercer.memory import require_memory, smaller_rank
 from mercer.models.pca.components import EPS, RANK, Components, Wanted
 from mercer.operators import Dense, Gram, OnDevice, Operator, gram_of

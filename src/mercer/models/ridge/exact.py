@@ -17,8 +17,8 @@ import scipy.sparse as sp
 
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import indefinite, is_sparse, unproven
-from mercer.kernels import Kernel
+from mercer.estimator import indefinite, is_sparse
+from mercer.kernels import Kernel, unproven
 from mercer.memory import named_when_full, require_memory
 from mercer.models.ridge.spectrum import (
     DualSpectrum,

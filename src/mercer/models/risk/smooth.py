@@ -10,17 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput, who
-from mercer.estimator import (
-    JUDGED,
-    Plan,
-    Study,
-    Ways,
-    check_definite,
-    choose,
-    is_sparse,
-    unproven,
-)
-from mercer.kernels import Kernel, check_diagonal
+from mercer.estimator import JUDGED, Plan, Study, Ways, check_definite, choose, is_sparse
+from mercer.kernels import Kernel, check_diagonal, unproven
 from mercer.losses import Absolute, Huber, Loss, Squared
 from mercer.memory import require_memory
 from mercer.models.ridge import RidgeGram

@@ -14,8 +14,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.errors import MercerError, NotPositiveDefinite
-from mercer.estimator import Sample, asks_centers, choose_class, unproven
-from mercer.kernels import Kernel, Linear
+from mercer.estimator import Sample, asks_centers, choose_class
+from mercer.kernels import Kernel, Linear, unproven
 from mercer.models import (
     SVC,
     SVR,

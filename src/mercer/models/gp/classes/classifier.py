@@ -19,9 +19,8 @@ from mercer.estimator import (
     accuracy,
     check_definite,
     prepare_labels,
-    unproven,
 )
-from mercer.kernels import with_median
+from mercer.kernels import unproven, with_median
 from mercer.memory import require_memory
 from mercer.models.gp.base import (
     check_search,

@@ -20,7 +20,7 @@ import numpy as np
 
 from mercer.domains import is_torch, to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
-from mercer.estimator import unproven
+from mercer.kernels import unproven
 from mercer.operators import Gram, gram_of, upper_half
 from mercer.solvers import CholeskyFactor, factor
 

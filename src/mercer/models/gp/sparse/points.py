@@ -16,9 +16,8 @@ from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpocon
 
 from mercer.errors import NotPositiveDefinite
-from mercer.estimator import unproven
 from mercer.features import distinct
-from mercer.kernels import Kernel, has_white
+from mercer.kernels import Kernel, has_white, unproven
 from mercer.operators import Gram, gram_of
 from mercer.settings import get_config
 from mercer.solvers import CholeskyFactor, factor, rpcholesky
