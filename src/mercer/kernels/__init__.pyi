@@ -7,7 +7,11 @@ from mercer.kernels.algebra import (
     Sum as Sum,
     with_median as with_median,
 )
-from mercer.kernels.base import DEFAULT_BOUNDS as DEFAULT_BOUNDS, Kernel as Kernel
+from mercer.kernels.base import (
+    DEFAULT_BOUNDS as DEFAULT_BOUNDS,
+    Kernel as Kernel,
+    unproven as unproven,
+)
 from mercer.kernels.bound import Bound as Bound
 from mercer.kernels.categories import Categorical as Categorical, Ordinal as Ordinal
 from mercer.kernels.constant import Constant as Constant, White as White, has_white as has_white
