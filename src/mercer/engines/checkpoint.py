@@ -35,8 +35,6 @@ from mercer.domains import to_host
 from mercer.engines.files import replace_file
 from mercer.errors import InvalidInput
 
-__all__ = ["Checkpoint", "fingerprint"]
-
 MAGIC = b"MERCERCP"
 PREFIX = struct.Struct("<8sQI")
 EVERY = 30.0  # seconds

@@ -29,8 +29,9 @@ def asks_centers(model: Any) -> bool:
     model : estimator or SolverOptions
         With parameters of the names of `SolverOptions`, or without.
     """
-    own = getattr(model, "n_centers", None) is not None
-    own = own or not _is_default(getattr(model, "centers", DEFAULT))
+    centers = getattr(model, "centers", DEFAULT)
+    own = getattr(model, "n_centers", None) is not None or type(centers) is not str
+    own = own or centers != DEFAULT
     solver = getattr(model, "solver", "")
     return isinstance(solver, str) and (solver == "falkon" or (solver == "auto" and own))
 
@@ -121,7 +122,7 @@ class SolverOptions:
             return
         given = {
             "n_centers": self.n_centers is not None,
-            "centers": not _is_default(self.centers),
+            "centers": type(self.centers) is not str or self.centers != DEFAULT,
             "checkpoint": self.checkpoint is not None,
         }
         for name in filter(given.get, given):
@@ -139,7 +140,3 @@ class SolverOptions:
     def seed(self) -> Any:
         """The source of centres; a fit that may be resumed always draws the same."""
         return 0 if self.random_state is None and self.checkpoint is not None else self.random_state
-
-
-def _is_default(centers: Any) -> bool:
-    return isinstance(centers, str) and centers == DEFAULT

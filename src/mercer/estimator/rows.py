@@ -38,15 +38,15 @@ class NumericTargets:
 
     Parameters
     ----------
-    owner : str
+    speaker : str
         The estimator, for messages.
     """
 
-    owner: str
+    speaker: str
 
     def __call__(self, y: Any) -> np.ndarray:
         """Return the targets of a block."""
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             return check_targets(y, len(y)).reshape(len(y), -1)
 
 
@@ -55,11 +55,11 @@ class SignedTargets:
     """Turns the labels of a block into ±1, one column a class; of two classes one column in all."""
 
     classes: np.ndarray
-    owner: str
+    speaker: str
 
     def __call__(self, y: Any) -> np.ndarray:
         """Return the signs of a block."""
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             labels = check_labels(y, len(y))
         return np.ascontiguousarray(class_signs(labels, self.classes).T)
 
@@ -68,10 +68,10 @@ class SignedTargets:
 class _BlockLabels:
     """The classes of a block, the weights of their rows together, and where it comes from."""
 
-    owner: str
+    speaker: str
 
     def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray, str]:
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             y = check_labels(block.y, len(block))
         w = np.ones(len(y)) if block.weight is None else np.asarray(block.weight, dtype=float)
         classes, codes = np.unique(y, return_inverse=True)
@@ -85,10 +85,10 @@ class _ClassFactors:
 
     classes: np.ndarray
     weights: np.ndarray
-    owner: str
+    speaker: str
 
     def __call__(self, y: Any) -> np.ndarray:
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             labels = check_labels(y, len(y))
         return self.weights[np.searchsorted(self.classes, labels)]
 

@@ -144,7 +144,7 @@ def _named(block: Block) -> Iterator[None]:
 class Judge:
     """Looks at the predictions of each block, and makes one number of all that it saw."""
 
-    owner: str
+    speaker: str
 
     def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
         """Return what is to be known of a block."""
@@ -161,7 +161,7 @@ class Together(Judge):
 
     Parameters
     ----------
-    owner : str
+    speaker : str
         Who asks, for messages.
     measure : callable
         ``measure(y, predicted, weights)`` of all rows.
@@ -171,13 +171,13 @@ class Together(Judge):
 
     def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
         """Return what is to be known of a block."""
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             return check_targets(block.y, len(block)), predicted, _weights(block)
 
     def score(self, found: Sequence[tuple[Any, ...]]) -> float:
         """Return the score of all blocks."""
         y, predicted, w = (np.concatenate(part) for part in zip(*found, strict=True))
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             _require_weight(w.sum())
         return self.measure(y, predicted, w)
 
@@ -193,11 +193,11 @@ class Hits(Judge):
 
     def right(self, block: Block, predicted: Any) -> np.ndarray:
         """Return which rows are predicted."""
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             y = check_labels(block.y, len(block))
         if (y.dtype.kind in "OSU") != (predicted.dtype.kind in "OSU"):
             raise InvalidInput(
-                f"{self.owner}: the labels of {block.source} are {y.dtype}, those of the model "
+                f"{self.speaker}: the labels of {block.source} are {y.dtype}, those of the model "
                 f"{predicted.dtype}; give them one type."
             )
         return np.asarray(y == predicted)
@@ -205,7 +205,7 @@ class Hits(Judge):
     def score(self, found: Sequence[tuple[Any, ...]]) -> float:
         """Return the share of the weight."""
         hits, total = np.sum(found, axis=0)
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             _require_weight(total)
         return float(hits / total)
 
@@ -215,11 +215,11 @@ class _Squares(Judge):
     """Squared errors of a block, the mean of its targets, and the squares around that mean."""
 
     def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             y = check_targets(block.y, len(block)).reshape(len(block), -1)
         if y.size != np.size(predicted):
             raise InvalidInput(
-                f"{self.owner}: the targets of {block.source} have {y.shape[1]} column(s), those "
+                f"{self.speaker}: the targets of {block.source} have {y.shape[1]} column(s), those "
                 f"of the model {np.size(predicted) // len(y)}; give the targets of the fit."
             )
         w = _weights(block)
@@ -236,7 +236,7 @@ class _Squares(Judge):
         (Chan, Golub, LeVeque, 1983).
         """
         errors, totals, means, squares = (np.array(part) for part in zip(*found, strict=True))
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             _require_weight(totals.sum())
         apart = means - means[0]
         centre = totals @ apart / totals.sum()

@@ -14,8 +14,6 @@ from mercer.errors import InvalidInput
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import METHODS, Kernel, Source, require_spectral, spectral_measure
 
-__all__ = ["RandomFourierFeatures"]
-
 
 class RandomFourierFeatures(ApproximateFeatures):
     r"""Cosines and sines at random frequencies, whose inner product is a stationary kernel's value.

@@ -13,8 +13,6 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product
 
-__all__ = ["TensorSketch"]
-
 
 def _degree(model: Any) -> int:
     """Return how many factors the sketched kernel has."""

@@ -15,8 +15,6 @@ from mercer.kernels.bound import Bound
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import Parameterized, check_diagonal
 
-__all__ = ["Kernel"]
-
 DEFAULT_BOUNDS = (1e-5, 1e5)
 
 

@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from mercer.domains import namespace
 from mercer.errors import InvalidInput
 
-__all__ = ["Bound", "CombinedBound", "array_of"]
-
 
 def array_of(X: Any) -> Any:
     """Return the array that carries the dtype and device of a collection, or None."""

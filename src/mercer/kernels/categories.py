@@ -15,8 +15,6 @@ from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.laplacian import LaplacianBound
 
-__all__ = ["Agreement", "Categorical", "Ordinal"]
-
 HIGHEST = 1 - 1e-6  # similarity up to which it is tuned: of many columns each counts little
 APART = 800.0  # exp(−800) is 0: how far from all levels a missing one is put
 

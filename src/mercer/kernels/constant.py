@@ -13,8 +13,6 @@ from mercer.kernels.bound import Bound
 from mercer.kernels.geometry import Geometry, no_gap
 from mercer.kernels.spectral import Atom
 
-__all__ = ["Constant", "White", "has_white"]
-
 
 class Constant(Kernel):
     r"""Constant kernel k(x, x′) = c.

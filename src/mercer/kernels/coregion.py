@@ -12,8 +12,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.numbers import Scalar, ScalarBound
 
-__all__ = ["Coregion"]
-
 # Angles this near to 0 and π are not searched: cos is ±1 there to six digits.
 EDGE = 1e-3
 

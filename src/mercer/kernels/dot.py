@@ -17,9 +17,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import check_covariance, check_scale
-from mercer.kernels.scales import median_distance, standard_deviation
-
-__all__ = ["Cosine", "Dot", "Exponential", "Linear", "Polynomial"]
+from mercer.kernels.scales import scale_meant
 
 
 class Dot(Kernel):
@@ -262,9 +260,7 @@ class Exponential(Dot):
             raise InvalidInput("Exponential: length_scale must be one number or a word.")
 
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
-        if self.length_scale == "median":
-            return {"length_scale": median_distance(X, sample_weight)}
-        return {"length_scale": (X.shape[1] / 2) ** 0.5 * standard_deviation(X, sample_weight)}
+        return {"length_scale": scale_meant(self.length_scale, X, sample_weight)}
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(s / self.length_scale**2)

@@ -13,8 +13,6 @@ from mercer.kernels.metric import Radial
 from mercer.kernels.scales import median_distance, standard_deviation
 from mercer.kernels.spectral import Independent
 
-__all__ = ["Laplacian", "LaplacianBound"]
-
 
 class Laplacian(Radial):
     r"""Laplacian kernel exp(−‖x−x′‖₁/ℓ), with the ℓ₁ distance.

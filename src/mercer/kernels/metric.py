@@ -15,7 +15,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.parameters import check_scale
-from mercer.kernels.scales import median_distance, standard_deviation
+from mercer.kernels.scales import scale_meant
 
 # ---- Derivatives of a formula that its author did not write: complex-step differentiation ----
 
@@ -122,10 +122,7 @@ class Radial(Kernel):
         check_scale("length_scale", self.length_scale)
 
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
-        if self.length_scale == "median":
-            return {"length_scale": median_distance(X, sample_weight)}
-        # exp(−γs) with scikit-learn's γ = 1/(d·Var X) is ℓ = √(d·Var X / 2) in our form.
-        return {"length_scale": (X.shape[1] / 2) ** 0.5 * standard_deviation(X, sample_weight)}
+        return {"length_scale": scale_meant(self.length_scale, X, sample_weight)}
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return RadialBound(self, X, Y)

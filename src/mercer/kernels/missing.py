@@ -32,8 +32,6 @@ from mercer.kernels.parameters import _short
 from mercer.kernels.scales import point_weights, weighted_median
 from mercer.kernels.transforms import OnColumns
 
-__all__ = ["WithMissing", "allow_missing"]
-
 WORDS = ("median", "mean")
 ALIKE = 0.5  # what a point that is missing as a whole shares with one that is there
 

@@ -18,7 +18,6 @@ from mercer.kernels.user import FromFunction
 
 PLAIN = {float, int, str, type(None)}  # of parameters that need no copy
 
-__all__ = ["SHORT_NAMES", "as_kernel"]
 
 # Scales come from the data, as scikit-learn's gamma="scale" does.
 SHORT_NAMES: dict[str, Callable[[], Kernel]] = {

@@ -16,8 +16,6 @@ from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import check_diagonal
 from mercer.kernels.spectral import Atom, Convolution, spectral_measure
 
-__all__ = ["Normalized"]
-
 
 class NormalizedBound(CombinedBound):
     """Tiles K_ij/√(d_i d_j), exactly 1 on the diagonal."""

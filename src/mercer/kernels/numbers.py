@@ -12,17 +12,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.spectral import Independent
 
-__all__ = [
-    "GCD",
-    "CosineDifference",
-    "ExpProduct",
-    "GCDOverLCM",
-    "Geometric",
-    "MinMaxRatio",
-    "Minimum",
-    "Scalar",
-]
-
 
 class Scalar(Kernel):
     """A kernel k(x, x′) of two numbers; vectors are multiplied over columns.

@@ -14,8 +14,6 @@ from mercer.kernels.bound import Bound
 from mercer.kernels.metric import CANCELLATION
 from mercer.kernels.spectral import Independent
 
-__all__ = ["Periodic"]
-
 SHORTEST = 1e-140  # a shorter length scale gives the same values, and ℓ² would underflow
 MANY = 1e6  # turns squared beyond which their number is as good as Gaussian
 

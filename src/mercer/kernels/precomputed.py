@@ -11,8 +11,6 @@ from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 
-__all__ = ["Precomputed"]
-
 
 class Precomputed(Kernel):
     r"""The matrix is given: X itself holds the kernel values.

@@ -156,6 +156,14 @@ def _restored(value: float, exponent: int) -> float:
         return float(np.clip(np.ldexp(value, exponent), info.smallest_subnormal, info.max))
 
 
+def scale_meant(word: str, X: Any, sample_weight: Any) -> float:
+    """Return the length scale that a word stands for on these points: "median" or "scale"."""
+    if word == "median":
+        return median_distance(X, sample_weight)
+    # exp(−γs) with scikit-learn's γ = 1/(d·Var X) is ℓ = √(d·Var X / 2) in our form.
+    return (X.shape[1] / 2) ** 0.5 * standard_deviation(X, sample_weight)
+
+
 # ------------------------------------------------------------------------------------ median
 def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean") -> float:
     """Return the weighted median of the distances between distinct points; 1 when there are none.

@@ -18,8 +18,6 @@ from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.user import ExplicitBound
 from mercer.settings import get_config
 
-__all__ = ["SetKernel", "averaged"]
-
 
 class SetBound(CombinedBound):
     """Means of the tiles of the kernel of the points."""

@@ -15,8 +15,6 @@ from mercer.kernels.counted import Counted, Counts, Naming
 from mercer.kernels.parameters import warn_all_zero
 from mercer.kernels.scales import point_weights
 
-__all__ = ["BagOfWords"]
-
 TOKEN = r"(?u)\b\w\w+\b"  # scikit-learn's: words of two letters or more
 ANALYZERS = ("word", "char", "char_wb")
 

@@ -19,8 +19,6 @@ from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import check_callable
 from mercer.kernels.spectral import Embedded, spectral_measure
 
-__all__ = ["OnColumns", "ScaledBy", "Warped"]
-
 
 class Mapped(Combination):
     """A kernel seen through a map of the points: whatever is asked of it is asked of f(X)."""

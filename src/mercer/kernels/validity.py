@@ -19,8 +19,6 @@ from mercer.kernels.repaired import lowest, search
 from mercer.kernels.user import Counterexample, FromFunction, KernelReport
 from mercer.memory import require_memory
 
-__all__ = ["check_kernel"]
-
 ROUNDING = 16  # units of rounding that any kernel value may be off, relative to the largest
 NUDGED = 4  # safety on the change of a kernel value when its points move by one unit of rounding
 

@@ -19,8 +19,6 @@ from mercer.engines import cuts, run_tiles
 from mercer.memory import require_memory
 from mercer.settings import get_config
 
-__all__ = ["log_sums", "nearest_squares", "rim"]
-
 # Scales of the coordinates that turn exp(−s/2) to 2^(−s) and exp(−√s) to 2^(−√s); by profile.
 UNITS = {0: math.sqrt(0.5 / math.log(2.0)), 6: 1.0 / math.log(2.0)}
 PANEL = 4096  # points summed before their sum is added to the total: near the core, and exact

@@ -22,11 +22,6 @@ from mercer.memory import require_memory
 from mercer.operators import gram_of
 from mercer.solvers import rpcholesky
 
-__all__ = [
-    "Factor", "error_bound", "exact_factor", "factor_of", "pivoted_factor",
-    "rank_words",
-]  # fmt: skip
-
 FLOOR = 64 * np.finfo(float).eps  # part of k(x, x) that rpcholesky takes for rounding
 LOOKS = 8  # rows of K that a factor is compared with
 ENOUGH = 1e-11  # part of the centred trace that a remainder may have and count as rounding

@@ -15,19 +15,6 @@ from mercer.statistics.base import check_finite
 from mercer.statistics.permutation import Design, Null, resample, row_labels
 from mercer.statistics.samples import Pair, as_counts
 
-__all__ = [
-    "Observations",
-    "draw_rescaled",
-    "effective",
-    "in_range",
-    "labels_at",
-    "observations",
-    "points_at",
-    "rescaled",
-    "rows_at",
-    "taken",
-]
-
 DIGITS = 64  # binary ones that k(x, x) may be away from 1: cubes and their products stay in range
 FURTHEST = 1000  # exponent of a power of two that is a number, as is its inverse
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.checks import as_rng
 from mercer.domains import (
     Domain,
     Numbers,
@@ -23,8 +22,6 @@ from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel, require_psd
 from mercer.operators import Place, place_of
-
-__all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]
 
 
 @dataclass(frozen=True, eq=False)

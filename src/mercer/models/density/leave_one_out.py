@@ -23,8 +23,6 @@ from mercer.models.density.bandwidth import Smoothing
 from mercer.operators import log_sums, nearest_squares
 from mercer.solvers import Solution
 
-__all__ = ["best_factor", "has_lone_rows", "left_out"]
-
 STEP = math.log(1.5)  # of the logarithm of the bandwidth, on the first grid
 KINKS = 40  # steps at least, and once more around the best, where the slope jumps
 INSIDE = 1e-6  # relative distance of the least bandwidth to that at which a likelihood is 0

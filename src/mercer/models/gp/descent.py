@@ -18,18 +18,6 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.optimize import minimize
 
-__all__ = [
-    "MOST",
-    "Descent",
-    "Point",
-    "box_step",
-    "convex",
-    "curvature",
-    "descend",
-    "expected_gain",
-    "follow",
-]
-
 # First and largest radius of the trust region; in logarithms, factors of e and of e³.
 FIRST, LARGEST = 1.0, 3.0
 FLAT = 0.03  # the least curvature that is believed in

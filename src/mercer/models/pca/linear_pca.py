@@ -26,8 +26,6 @@ from mercer.models.pca.incremental import COLUMNS, Count, Stream
 from mercer.models.pca.kernel_pca import wanted
 from mercer.solvers.linear import signs_of
 
-__all__ = ["PCA"]
-
 SQUARES = (1e-145, 1e145)  # entries between these have squares, and sums of them
 
 

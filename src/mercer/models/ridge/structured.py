@@ -175,7 +175,7 @@ class ExactHits(Hits):
 
     def right(self, block: Block, predicted: Any) -> np.ndarray:
         """Return which outputs are predicted."""
-        with speaking_for(self.owner):
+        with speaking_for(self.speaker):
             said, true = (
                 canonical(self.kernel, outputs, name)[0]
                 for outputs, name in ((predicted, "prediction"), (block.y, "y"))

@@ -31,7 +31,7 @@ class OneTarget(NumericTargets):
         T = super().__call__(y)
         if T.shape[1] != 1:
             raise InvalidInput(
-                f"{self.owner}: the targets have {T.shape[1]} columns; give one target for each "
+                f"{self.speaker}: the targets have {T.shape[1]} columns; give one target for each "
                 "row, and fit one model a column."
             )
         return T
