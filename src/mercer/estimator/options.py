@@ -30,7 +30,7 @@ def asks_centers(model: Any) -> bool:
         With parameters of the names of `SolverOptions`, or without.
     """
     centers = getattr(model, "centers", DEFAULT)
-    own = getattr(model, "n_centers", None) is not None or type(centers) is not str
+    own = getattr(model, "n_centers", None) is not None or not isinstance(centers, str)
     own = own or centers != DEFAULT
     solver = getattr(model, "solver", "")
     return isinstance(solver, str) and (solver == "falkon" or (solver == "auto" and own))
@@ -122,7 +122,7 @@ class SolverOptions:
             return
         given = {
             "n_centers": self.n_centers is not None,
-            "centers": type(self.centers) is not str or self.centers != DEFAULT,
+            "centers": not isinstance(self.centers, str) or self.centers != DEFAULT,
             "checkpoint": self.checkpoint is not None,
         }
         for name in filter(given.get, given):
