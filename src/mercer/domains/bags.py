@@ -13,7 +13,7 @@ from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.points import concatenate, some_points
 from mercer.domains.tables import Table, short
 from mercer.domains.vectors import is_torch
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, refusal
 
 
 class BagCollection(Packed):
@@ -126,31 +126,35 @@ class Bags(Domain):
         several = isinstance(X, np.ndarray) and X.ndim > 1 and X.shape[1:] != (1,)
         bags = list(X) if several else one_column(X, name, "bags")
         if not isinstance(bags, list | tuple):
-            raise InvalidInput(
-                f"Bags: {name} is a {type(X).__name__}; give a list of bags, each of them a "
-                f"collection of {self.inner.name}."
+            raise refusal(
+                "Bags",
+                f"{name} is a {type(X).__name__}; give a list of bags, each of them a "
+                f"collection of {self.inner.name}.",
             )
         # The order inside a bag does not matter, but a set has another one in every process.
         return [sorted(b, key=repr) if isinstance(b, set | frozenset) else b for b in bags]
 
     def _size(self, bag: Any, name: str) -> int:
         if is_torch(bag):
-            raise InvalidInput(
-                f"Bags: {name} is a torch tensor; bags are computed in main memory: pass "
-                "bag.detach().cpu().numpy()."
+            raise refusal(
+                "Bags",
+                f"{name} is a torch tensor; bags are computed in main memory: pass "
+                "bag.detach().cpu().numpy().",
             )
         if isinstance(bag, dict):
             return len(Table(bag))
         if is_missing(bag):
-            raise InvalidInput(
-                f"Bags: {name} is {bag!r}, a missing bag; leave the row out, or let the kernel "
-                "take missing values: kernel.with_missing(). A bag of no points is []."
+            raise refusal(
+                "Bags",
+                f"{name} is {bag!r}, a missing bag; leave the row out, or let the kernel "
+                "take missing values: kernel.with_missing(). A bag of no points is [].",
             )
         held = hasattr(bag, "shape") or hasattr(bag, "__len__")
         if not held or isinstance(bag, str | bytes) or getattr(bag, "shape", None) == ():
-            raise InvalidInput(
-                f"Bags: {name} is {short(bag)}, a {type(bag).__name__}; a bag is a collection of "
-                f"{self.inner.name}: put what belongs together into one list or array."
+            raise refusal(
+                "Bags",
+                f"{name} is {short(bag)}, a {type(bag).__name__}; a bag is a collection of "
+                f"{self.inner.name}: put what belongs together into one list or array.",
             )
         return _length(bag)
 
@@ -161,9 +165,10 @@ class Bags(Domain):
             if size or not any(sizes):
                 points = checked[f"{name}[{i}]"] = self.inner.check(bag, f"{name}[{i}]")
                 if self.inner.size(points) != size:
-                    raise InvalidInput(
-                        f"Bags: {name}[{i}] has {size} entries and is one collection of "
-                        f"{self.inner.size(points)} {self.inner.name}; give one entry a point."
+                    raise refusal(
+                        "Bags",
+                        f"{name}[{i}] has {size} entries and is one collection of "
+                        f"{self.inner.size(points)} {self.inner.name}; give one entry a point.",
                     )
         return checked
 
@@ -192,9 +197,10 @@ class Bags(Domain):
                     what = f"do not go together ({error})"
                 else:
                     what = f"have the columns {both[0]} and {both[1]}"
-                raise InvalidInput(
-                    f"Bags: the points of {first} and those of {name} {what}; all bags must hold "
-                    "points of one kind, with the same columns."
+                raise refusal(
+                    "Bags",
+                    f"the points of {first} and those of {name} {what}; all bags must hold "
+                    "points of one kind, with the same columns.",
                 ) from error
 
     def size(self, X: BagCollection) -> int:

@@ -12,7 +12,7 @@ from mercer.domains.labels import code_of, is_hashable, is_missing
 from mercer.domains.packed import Packed
 from mercer.domains.tables import Table, is_frame, rows_of_objects, short
 from mercer.domains.vectors import is_torch
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, refusal
 
 # No value has it: those of values are hashes of bytes that begin with another letter.
 MISSING = np.frombuffer(b"missing.", dtype="<i8")[0]
@@ -129,7 +129,7 @@ class Categories(Domain):
             return X
         columns, labels, order = _columns(X, name)
         if not columns:
-            raise InvalidInput(f"Categories: {name} has no columns; give at least one.")
+            raise refusal("Categories", f"{name} has no columns; give at least one.")
         seen: dict[int, Any] = {}
         codes = np.empty((len(columns[0]), len(columns)), dtype=np.int64)
         for j, (column, label) in enumerate(zip(columns, labels, strict=True)):
@@ -147,9 +147,10 @@ class Categories(Domain):
     ) -> tuple[CategoryCollection, CategoryCollection]:
         """Return both, or refuse rows of another number of columns."""
         if X.width != Y.width:
-            raise InvalidInput(
-                f"Categories: X has {X.width} columns and Y has {Y.width}; both must have the "
-                "same columns in the same order."
+            raise refusal(
+                "Categories",
+                f"X has {X.width} columns and Y has {Y.width}; both must have the "
+                "same columns in the same order.",
             )
         return X, Y
 
@@ -182,11 +183,12 @@ def _columns(X: Any, name: str) -> tuple[list[np.ndarray], list[str], tuple | No
         return list(table.columns), labels, order
     if is_torch(X) or sp.issparse(X):
         cure = f"{name}.cpu().numpy()" if is_torch(X) else f"{name}.toarray()"
-        raise InvalidInput(f"Categories: {name} is a {type(X).__name__}; pass {cure}.")
+        raise refusal("Categories", f"{name} is a {type(X).__name__}; pass {cure}.")
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
-        raise InvalidInput(
-            f"Categories: {name} is {short(X)}, a {type(X).__name__}; give a list, an array or a "
-            "column of values."
+        raise refusal(
+            "Categories",
+            f"{name} is {short(X)}, a {type(X).__name__}; give a list, an array or a "
+            "column of values.",
         )
     rows = rows_of_objects(X)
     if rows is None and isinstance(X, list | tuple) and len(X) and _are_rows(X):
@@ -197,8 +199,8 @@ def _columns(X: Any, name: str) -> tuple[list[np.ndarray], list[str], tuple | No
         labels = [f"column {j} of {name}" for j in range(rows.shape[1])]
         return [rows[:, j] for j in range(rows.shape[1])], labels, None
     if isinstance(X, np.ndarray) and X.ndim != 1:
-        raise InvalidInput(
-            f"Categories: {name} has shape {X.shape}; give one column, or rows of several."
+        raise refusal(
+            "Categories", f"{name} has shape {X.shape}; give one column, or rows of several."
         )
     table = Table({name: X})
     return list(table.columns), [name], table.orders.get(name)
@@ -211,9 +213,10 @@ def _are_rows(X: Any) -> bool:
 def _coded(column: np.ndarray, label: str, seen: dict[int, Any]) -> np.ndarray:
     """Return the codes of a column, and note in `seen` what they stand for."""
     if column.dtype.kind in "mM":
-        raise InvalidInput(
-            f"Categories: {label} holds dates or times; write them as text, for example with "
-            ".astype(str), or as a number of days."
+        raise refusal(
+            "Categories",
+            f"{label} holds dates or times; write them as text, for example with "
+            ".astype(str), or as a number of days.",
         )
     if column.dtype.kind != "O":
         values, where = np.unique(column, return_inverse=True)
@@ -227,16 +230,17 @@ def _coded(column: np.ndarray, label: str, seen: dict[int, Any]) -> np.ndarray:
             )
         except TypeError:
             bad = next(v for v in listed if not is_hashable(v))
-            raise InvalidInput(
-                f"Categories: {label} holds {short(bad)}, a {type(bad).__name__}, which cannot be "
-                "compared as a whole; give text, numbers or tuples of these."
+            raise refusal(
+                "Categories",
+                f"{label} holds {short(bad)}, a {type(bad).__name__}, which cannot be "
+                "compared as a whole; give text, numbers or tuples of these.",
             ) from None
         distinct = list(positions)
     try:
         codes = codes_of(distinct)
     except InvalidInput as error:
         text = str(error).replace("the label", "the value").replace("labels are", "legal are")
-        raise InvalidInput(f"Categories: {label}: {text}") from None
+        raise refusal("Categories", f"{label}: {text}") from None
     for code, value in zip(codes.tolist(), distinct, strict=True):
         seen.setdefault(code, None if is_missing(value) else value)
     return codes[where.reshape(-1)]

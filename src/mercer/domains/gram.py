@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.domains.base import Domain
 from mercer.domains.vectors import Vectors, is_torch
-from mercer.errors import InvalidInput, who
+from mercer.errors import InvalidInput, refusal, who
 
 # Asymmetry relative to the largest entry that sums of rounded products have in each precision.
 DOUBLE_NOISE, SINGLE_NOISE = 1e-8, 1e-4
@@ -42,28 +42,31 @@ class GramRows(Domain):
             self.check_square(K.detach().cpu().numpy(), name)
             return K
         if K.ndim != 2 or K.shape[0] != K.shape[1]:
-            raise InvalidInput(
-                f"Precomputed: {name} has shape {K.shape}; the Gram matrix of the training points "
-                "must be square. Should be a square kernel matrix."
+            raise refusal(
+                "Precomputed",
+                f"{name} has shape {K.shape}; the Gram matrix of the training points "
+                "must be square. Should be a square kernel matrix.",
             )
         scale = float(np.abs(K).max(initial=0.0))
         tolerance = (DOUBLE_NOISE if K.dtype == np.float64 else SINGLE_NOISE) * scale
         worst, where = _asymmetry(K)
         if worst > tolerance:
             i, j = where
-            raise InvalidInput(
-                f"Precomputed: {name} is not symmetric: K[{i}, {j}] = {K[i, j]:.6g} and "
+            raise refusal(
+                "Precomputed",
+                f"{name} is not symmetric: K[{i}, {j}] = {K[i, j]:.6g} and "
                 f"K[{j}, {i}] = {K[j, i]:.6g} differ by {worst:.2g}, more than the {tolerance:.2g} "
                 "that rounding explains. A Gram matrix is symmetric; if the difference is only "
-                "noise pass (K + K.T) / 2."
+                "noise pass (K + K.T) / 2.",
             )
         diagonal = K.diagonal()
         if diagonal.size and diagonal.min() < -tolerance:
             i = int(diagonal.argmin())
-            raise InvalidInput(
-                f"Precomputed: {name} has K[{i}, {i}] = {diagonal[i]:.6g} < 0, so it is not "
+            raise refusal(
+                "Precomputed",
+                f"{name} has K[{i}, {i}] = {diagonal[i]:.6g} < 0, so it is not "
                 "positive semidefinite: k(x, x) is a squared length. mercer.check_kernel tells "
-                "more."
+                "more.",
             )
         return K
 

@@ -13,7 +13,7 @@ from mercer.domains.packed import Packed, as_positions, one_column
 from mercer.domains.points import Objects, concatenate, some_points
 from mercer.domains.tables import Table
 from mercer.domains.vectors import Numbers, Vectors, check_rows, is_torch, odd_point
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import ModelFileError, refusal
 
 
 class IncompleteVectors(Domain):
@@ -34,10 +34,11 @@ class IncompleteVectors(Domain):
         """Return rows as a float array with NaN where an entry is missing."""
         if is_torch(X):
             if X.requires_grad:
-                raise InvalidInput(
-                    f"Vectors: {name} is a tensor that asks for a gradient, which kernels that "
+                raise refusal(
+                    "Vectors",
+                    f"{name} is a tensor that asks for a gradient, which kernels that "
                     f"take missing values do not pass on; give {name}.detach(), or fill in what "
-                    "is missing and use the kernel without with_missing()."
+                    "is missing and use the kernel without with_missing().",
                 )
             X = X.detach().cpu().numpy()
         if sp.issparse(X):
@@ -118,9 +119,10 @@ class IncompleteCollection(Packed):
     def complete(self, name: str) -> Any:
         """Return the points when none is missing, or say which is."""
         if self.missing.any():
-            raise InvalidInput(
-                f"Points: {name}[{int(np.argmax(self.missing))}] is missing; fill it in, leave the "
-                "row out, or let the kernel take missing values: kernel.with_missing()."
+            raise refusal(
+                "Points",
+                f"{name}[{int(np.argmax(self.missing))}] is missing; fill it in, leave the "
+                "row out, or let the kernel take missing values: kernel.with_missing().",
             )
         return self.points
 

@@ -12,7 +12,7 @@ from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch, namespace, to_host
-from mercer.errors import InvalidInput
+from mercer.errors import refusal
 
 
 def concatenate(domain: Domain, A: Any, B: Any) -> Any:
@@ -40,9 +40,10 @@ def concatenate(domain: Domain, A: Any, B: Any) -> Any:
         return np.concatenate([A, B])
     if isinstance(A, tuple | np.ndarray) and isinstance(B, tuple | np.ndarray):
         return (*A, *B)
-    raise InvalidInput(
-        f"Points: points held as {type(A).__name__} and as {type(B).__name__} do not go "
-        "together; bring both to one form first."
+    raise refusal(
+        "Points",
+        f"points held as {type(A).__name__} and as {type(B).__name__} do not go "
+        "together; bring both to one form first.",
     )
 
 
@@ -147,8 +148,8 @@ class Objects(Domain):
             return X.tocsr()
         sequence = hasattr(X, "__len__") and hasattr(X, "__getitem__")
         if not sequence or isinstance(X, str | bytes | dict | np.ndarray):
-            raise InvalidInput(
-                f"Objects: {name} is a {type(X).__name__}; give a list or an array of points."
+            raise refusal(
+                "Objects", f"{name} is a {type(X).__name__}; give a list or an array of points."
             )
         rows = _rows(X) if isinstance(X, list) else None
         return tuple(X) if rows is None else rows

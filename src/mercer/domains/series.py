@@ -10,7 +10,7 @@ from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import Table, is_frame, short
 from mercer.domains.vectors import refuse_odd_arrays, to_host
-from mercer.errors import InvalidInput, ModelFileError, speaks
+from mercer.errors import ModelFileError, refusal, speaks
 
 
 class SeriesCollection(Packed):
@@ -101,17 +101,19 @@ class Series(Domain):
         else:
             points = one_column(X, name, "series")
             if not isinstance(points, list | tuple):
-                raise InvalidInput(
-                    f"Series: {name} is a {type(X).__name__}; give a list of series, each an array "
-                    "of shape (T,) or (T, d)."
+                raise refusal(
+                    "Series",
+                    f"{name} is a {type(X).__name__}; give a list of series, each an array "
+                    "of shape (T,) or (T, d).",
                 )
             packed = _pack([_one(p, f"{name}[{i}]") for i, p in enumerate(points)], name)
         if not np.isfinite(packed.values).all():
             at = int(np.argmin(np.isfinite(packed.values).all(axis=1)))
             i = int(np.searchsorted(packed.offsets, at, side="right")) - 1
-            raise InvalidInput(
-                f"Series: {name}[{i}] holds NaN or infinity at step {at - packed.offsets[i]}; drop "
-                "or interpolate such steps."
+            raise refusal(
+                "Series",
+                f"{name}[{i}] holds NaN or infinity at step {at - packed.offsets[i]}; drop "
+                "or interpolate such steps.",
             )
         return packed
 
@@ -133,9 +135,10 @@ class Series(Domain):
             return SeriesCollection(np.zeros((0, Y.width)), X.offsets), Y
         if not len(Y.values):
             return X, SeriesCollection(np.zeros((0, X.width)), Y.offsets)
-        raise InvalidInput(
-            f"Series: the vectors of X have {X.width} numbers and those of Y {Y.width}; both must "
-            "have the same."
+        raise refusal(
+            "Series",
+            f"the vectors of X have {X.width} numbers and those of Y {Y.width}; both must "
+            "have the same.",
         )
 
     def sample(self, rng: np.random.Generator, n: int) -> list[np.ndarray]:
@@ -153,9 +156,10 @@ def _as_rows(X: Any, name: str) -> np.ndarray | None:
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiub":
         return None
     if X.ndim not in (2, 3):
-        raise InvalidInput(
-            f"Series: {name} is an array of shape {X.shape}; give a list of series, an array of "
-            f"shape (n, T) or (n, T, d). One series x is [x]."
+        raise refusal(
+            "Series",
+            f"{name} is an array of shape {X.shape}; give a list of series, an array of "
+            f"shape (n, T) or (n, T, d). One series x is [x].",
         )
     return X.astype(np.float64)[:, :, None] if X.ndim == 2 else X.astype(np.float64)
 
@@ -163,9 +167,10 @@ def _as_rows(X: Any, name: str) -> np.ndarray | None:
 def _one(x: Any, name: str) -> np.ndarray:
     """Return one series in the form (T, d); (0, 0) for an empty one of no width."""
     if x is None or (isinstance(x, float) and x != x) or type(x).__name__ == "NAType":
-        raise InvalidInput(
-            f"Series: {name} is missing ({x!r}); leave the row out, or let the kernel take missing "
-            "values: kernel.with_missing()."
+        raise refusal(
+            "Series",
+            f"{name} is missing ({x!r}); leave the row out, or let the kernel take missing "
+            "values: kernel.with_missing().",
         )
     try:
         values = np.asarray(to_host(x))
@@ -173,14 +178,15 @@ def _one(x: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError):  # rows of several lengths
         good = False
     if not good:
-        raise InvalidInput(
-            f"Series: {name} is {short(x)}, a {type(x).__name__}; every point must be a series: "
-            "an array of numbers of shape (T,) or (T, d)."
+        raise refusal(
+            "Series",
+            f"{name} is {short(x)}, a {type(x).__name__}; every point must be a series: "
+            "an array of numbers of shape (T,) or (T, d).",
         )
     if values.ndim == 1:
         return values.astype(np.float64)[:, None] if len(values) else np.zeros((0, 0))
     if values.shape[1] == 0 and len(values):
-        raise InvalidInput(f"Series: {name} has vectors of no numbers; give at least one column.")
+        raise refusal("Series", f"{name} has vectors of no numbers; give at least one column.")
     return values.astype(np.float64)
 
 
@@ -189,9 +195,10 @@ def _pack(series: list[np.ndarray], name: str) -> SeriesCollection:
     if len(widths) and (widths != widths[0]).any():
         filled = [i for i, x in enumerate(series) if len(x)]
         i = filled[int(np.argmax(widths != widths[0]))]
-        raise InvalidInput(
-            f"Series: the vectors of {name}[{filled[0]}] have {widths[0]} numbers and those of "
-            f"{name}[{i}] {series[i].shape[1]}; all series must have the same columns."
+        raise refusal(
+            "Series",
+            f"the vectors of {name}[{filled[0]}] have {widths[0]} numbers and those of "
+            f"{name}[{i}] {series[i].shape[1]}; all series must have the same columns.",
         )
     width = int(widths[0]) if len(widths) else max([1, *(x.shape[1] for x in series)])
     offsets = np.zeros(len(series) + 1, dtype=np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import short
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import ModelFileError, refusal
 
 SHOWN = 3  # strings that are printed of a collection
 
@@ -108,14 +108,14 @@ class Strings(Domain):
         if isinstance(X, StringCollection):
             return X
         if isinstance(X, str | bytes):
-            raise InvalidInput(
-                f"Strings: {name} is one string, {short(X)}; give a list of strings: [{name}]."
+            raise refusal(
+                "Strings", f"{name} is one string, {short(X)}; give a list of strings: [{name}]."
             )
         points = one_column(X, name, "strings")
         if not isinstance(points, list | tuple):
-            raise InvalidInput(
-                f"Strings: {name} is a {type(X).__name__}; give a list, an array or a column of "
-                "strings."
+            raise refusal(
+                "Strings",
+                f"{name} is a {type(X).__name__}; give a list, an array or a column of strings.",
             )
         points = list(points)
         kind = bytes if points and isinstance(points[0], bytes) else str
@@ -136,9 +136,10 @@ class Strings(Domain):
     ) -> tuple[StringCollection, StringCollection]:
         """Return both, or refuse text beside bytes."""
         if X.kind != Y.kind and len(X) and len(Y):
-            raise InvalidInput(
-                f"Strings: X holds {X.kind} and Y holds {Y.kind}; decode the bytes, for example "
-                "with s.decode('ascii'), or encode the text."
+            raise refusal(
+                "Strings",
+                f"X holds {X.kind} and Y holds {Y.kind}; decode the bytes, for example "
+                "with s.decode('ascii'), or encode the text.",
             )
         return X, Y
 
@@ -153,18 +154,21 @@ def _refuse(points: list, kind: type, name: str) -> None:
     i = next(i for i, p in enumerate(points) if not isinstance(p, kind))
     bad = points[i]
     if bad is None or (isinstance(bad, float) and bad != bad) or type(bad).__name__ == "NAType":
-        raise InvalidInput(
-            f"Strings: {name}[{i}] is missing ({bad!r}); fill it in, for example with '', leave "
-            "the row out, or let the kernel take missing values: kernel.with_missing()."
+        raise refusal(
+            "Strings",
+            f"{name}[{i}] is missing ({bad!r}); fill it in, for example with '', leave "
+            "the row out, or let the kernel take missing values: kernel.with_missing().",
         )
     if isinstance(bad, str | bytes):
-        raise InvalidInput(
-            f"Strings: {name}[0] is {kind.__name__} and {name}[{i}] is {type(bad).__name__}; give "
-            "all of one kind."
+        raise refusal(
+            "Strings",
+            f"{name}[0] is {kind.__name__} and {name}[{i}] is {type(bad).__name__}; give "
+            "all of one kind.",
         )
-    raise InvalidInput(
-        f"Strings: {name}[{i}] is {short(bad)}, of type {type(bad).__name__}; every point must be "
-        f"a string. {_cure(bad)}"
+    raise refusal(
+        "Strings",
+        f"{name}[{i}] is {short(bad)}, of type {type(bad).__name__}; every point must be "
+        f"a string. {_cure(bad)}",
     )
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, refusal, speaks, who
 
 KERNEL_FOR_POINTS = (
     "give a kernel for such points, such as mercer.WeisfeilerLehman(3) for graphs, or any function "
@@ -66,7 +66,7 @@ def _require_numbers(X: Any, name: str) -> None:
     if layout == "strided" and not X.is_meta:
         return
     what = "holds no numbers (device 'meta')" if X.is_meta else f"has the layout {layout}"
-    raise InvalidInput(f"Vectors: the tensor {name} {what}; give {name}.to_dense() of numbers.")
+    raise refusal("Vectors", f"the tensor {name} {what}; give {name}.to_dense() of numbers.")
 
 
 def refuse_odd_arrays(A: Any, name: str) -> None:
@@ -78,14 +78,16 @@ def refuse_odd_arrays(A: Any, name: str) -> None:
         What it is, and whose, for the message.
     """
     if isinstance(A, np.ma.MaskedArray) and np.ma.getmaskarray(A).any():
-        raise InvalidInput(
-            f"{who()}: {name} has masked entries; fill or drop them, "
-            "for example with sklearn.impute.SimpleImputer."
+        raise refusal(
+            who(),
+            f"{name} has masked entries; fill or drop them, "
+            "for example with sklearn.impute.SimpleImputer.",
         )
     if _kind(A) in "mM":
-        raise InvalidInput(
-            f"{who()}: {name} holds dates or times; convert them to numbers of a unit of your "
-            f"choice, such as ({name} - {name}.min()) / numpy.timedelta64(1, 'D')."
+        raise refusal(
+            who(),
+            f"{name} holds dates or times; convert them to numbers of a unit of your "
+            f"choice, such as ({name} - {name}.min()) / numpy.timedelta64(1, 'D').",
         )
 
 
@@ -141,9 +143,10 @@ def check_rows(X: Any, name: str, *, missing: bool = False) -> Any:
             labels, X = X.names if X.named else None, X.numeric(name)
         X = _check_dense(X, name, missing, labels)
     if X.shape[1] == 0:
-        raise InvalidInput(
-            f"Vectors: {name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 "
-            "is required; give at least one column."
+        raise refusal(
+            "Vectors",
+            f"{name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 "
+            "is required; give at least one column.",
         )
     return X
 
@@ -172,15 +175,16 @@ class Vectors(Domain):
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Bring two collections to one width, one dtype and one storage."""
         if X.shape[1] != Y.shape[1]:
-            raise InvalidInput(
-                f"Vectors: X has {X.shape[1]} columns and Y has {Y.shape[1]}; "
-                "both must have the same columns in the same order."
+            raise refusal(
+                "Vectors",
+                f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; "
+                "both must have the same columns in the same order.",
             )
         if is_torch(X) or is_torch(Y):
             device = X.device if is_torch(X) else Y.device
             if is_torch(X) and is_torch(Y) and X.device != Y.device:
-                raise InvalidInput(
-                    f"Vectors: X is on {X.device} and Y on {Y.device}; move one with .to(...)."
+                raise refusal(
+                    "Vectors", f"X is on {X.device} and Y on {Y.device}; move one with .to(...)."
                 )
             xp = namespace(X if is_torch(X) else Y)
             X, Y = (Z if is_torch(Z) else xp.as_tensor(_dense(Z), device=device) for Z in (X, Y))
@@ -203,29 +207,29 @@ def _dense(X: Any) -> np.ndarray:
 def _check_torch(X: Any, name: str, missing: bool) -> Any:
     _require_numbers(X, name)
     if X.ndim != 2:
-        raise InvalidInput(_not_2d(name, tuple(X.shape)))
+        raise _not_2d(name, tuple(X.shape))
     if X.is_complex():
-        raise InvalidInput(f"Vectors: {name} is complex; kernels here act on real vectors.")
+        raise refusal("Vectors", f"{name} is complex; kernels here act on real vectors.")
     if not X.is_floating_point() or X.element_size() < 4:
         X = X.float() if X.is_floating_point() and X.element_size() == 2 else X.double()
     # The sum is finite unless an entry is not, or it overflows; a mask would be as large as X.
     if bool(X.detach().sum().isfinite()):
         return X
     if not bool((~X.isinf() if missing else X.isfinite()).all()):
-        raise InvalidInput(_not_finite(name, "a value"))
+        raise _not_finite(name, "a value")
     return X
 
 
 def _check_sparse(X: Any, name: str) -> Any:
     if X.ndim != 2:
-        raise InvalidInput(_not_2d(name, X.shape))
+        raise _not_2d(name, X.shape)
     X = X.tocsr()
     if X.dtype.kind not in "fiub":
-        raise InvalidInput(_not_numeric(name, X.dtype))
+        raise _not_numeric(name, X.dtype)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     if not np.isfinite(X.data).all():
-        raise InvalidInput(_not_finite(name, "a stored value"))
+        raise _not_finite(name, "a stored value")
     return X
 
 
@@ -234,12 +238,12 @@ def _check_dense(
     X: Any, name: str, missing: bool = False, labels: tuple[str, ...] | None = None
 ) -> np.ndarray:
     if X is None:
-        raise InvalidInput(f"Vectors: {name} is None; give a 2-D array of numbers.")
+        raise refusal("Vectors", f"{name} is None; give a 2-D array of numbers.")
     refuse_odd_arrays(X, name)
     if (odd := odd_point(X)) is not None:
         kind = type(odd).__name__
-        raise InvalidInput(
-            f"Vectors: {name} holds a {kind} where numbers belong; {KERNEL_FOR_POINTS}."
+        raise refusal(
+            "Vectors", f"{name} holds a {kind} where numbers belong; {KERNEL_FOR_POINTS}."
         )
     if isinstance(X, np.ma.MaskedArray):
         X = X.data
@@ -248,13 +252,13 @@ def _check_dense(
     except (ValueError, TypeError) as error:
         ragged = "inhomogeneous shape" in str(error)
         why = f"its rows have different lengths; {KERNEL_FOR_ROWS}." if ragged else error
-        raise InvalidInput(f"Vectors: {name} cannot be read as a 2-D array: {why}") from error
+        raise refusal("Vectors", f"{name} cannot be read as a 2-D array: {why}") from error
     if A.dtype == object:
         A = _objects_to_numbers(A, name)
     if A.dtype.kind not in "fiub":
-        raise InvalidInput(_not_numeric(name, A.dtype))
+        raise _not_numeric(name, A.dtype)
     if A.ndim != 2:
-        raise InvalidInput(_not_2d(name, A.shape))
+        raise _not_2d(name, A.shape)
     if A.dtype not in (np.float32, np.float64) or not A.dtype.isnative:
         narrow = A.dtype.kind == "f" and A.dtype.itemsize <= 4
         with np.errstate(over="ignore"):  # a long double beyond float64 is refused as inf below
@@ -267,7 +271,7 @@ def _check_dense(
         i, j = np.argwhere(np.isinf(A) if missing else ~np.isfinite(A))[0]
         column = j if labels is None else repr(labels[j])
         unknown = bool(np.isnan(A[i, j]))
-        raise InvalidInput(_not_finite(name, f"{A[i, j]} at row {i}, column {column}", unknown))
+        raise _not_finite(name, f"{A[i, j]} at row {i}, column {column}", unknown)
     return A
 
 
@@ -276,38 +280,44 @@ def _objects_to_numbers(A: np.ndarray, name: str) -> np.ndarray:
         return A.astype(np.float64)
     except (ValueError, TypeError) as error:
         bad = next((v for v in A.ravel() if not isinstance(v, int | float | np.number)), None)
-        raise InvalidInput(
-            f"Vectors: {name} holds {bad!r} ({type(bad).__name__}) where numbers belong ({error}); "
-            "drop or encode that column, or choose numeric columns with kernel.on(columns)."
+        raise refusal(
+            "Vectors",
+            f"{name} holds {bad!r} ({type(bad).__name__}) where numbers belong ({error}); "
+            "drop or encode that column, or choose numeric columns with kernel.on(columns).",
         ) from error
 
 
-def _not_2d(name: str, shape: tuple) -> str:
+def _not_2d(name: str, shape: tuple) -> InvalidInput:
     if len(shape) == 1:
         cure = f"use {name}.reshape(-1, 1) for one column or {name}.reshape(1, -1) for one point"
     else:
         cure = "give one row for each point"
     # scikit-learn's common checks look for "Reshape your data".
-    return (
-        f"Vectors: {name} has shape {tuple(shape)}, expected 2 dimensions (points, columns). "
-        f"Reshape your data: {cure}."
+    return refusal(
+        "Vectors",
+        f"{name} has shape {tuple(shape)}, expected 2 dimensions (points, columns). "
+        f"Reshape your data: {cure}.",
     )
 
 
-def _not_finite(name: str, what: str, unknown: bool = False) -> str:
+def _not_finite(name: str, what: str, unknown: bool = False) -> InvalidInput:
     cure = ", or let the kernel take missing values: kernel.with_missing()" if unknown else ""
-    return (
-        f"Vectors: {name} contains {what} that is not finite (NaN or inf). Kernels need numbers: "
-        f"drop those rows or fill them, for example with sklearn.impute.SimpleImputer{cure}."
+    return refusal(
+        "Vectors",
+        f"{name} contains {what} that is not finite (NaN or inf). Kernels need numbers: "
+        f"drop those rows or fill them, for example with sklearn.impute.SimpleImputer{cure}.",
     )
 
 
-def _not_numeric(name: str, dtype: np.dtype) -> str:
+def _not_numeric(name: str, dtype: np.dtype) -> InvalidInput:
     if dtype.kind == "c":
-        return f"Vectors: {name} is complex; complex data not supported, use real columns."
-    return (
-        f"Vectors: {name} has dtype {dtype} where numbers belong; encode text columns, "
-        "or choose numeric ones with kernel.on(columns)."
+        return refusal(
+            "Vectors", f"{name} is complex; complex data not supported, use real columns."
+        )
+    return refusal(
+        "Vectors",
+        f"{name} has dtype {dtype} where numbers belong; encode text columns, "
+        "or choose numeric ones with kernel.on(columns).",
     )
 
 
@@ -353,10 +363,10 @@ class Numbers(Vectors):
             outside = (X < self.low) | (X > self.high)
         if bool(outside.any()):
             bad = float(X[outside][0])
-            raise InvalidInput(f"Numbers: {name} contains {bad:g}; legal are {self._legal()}.")
+            raise refusal("Numbers", f"{name} contains {bad:g}; legal are {self._legal()}.")
         if self.integer and not bool((X == X.round()).all()):
             bad = float(X[X != X.round()][0])
-            raise InvalidInput(f"Numbers: {name} contains {bad:g}; legal are {self._legal()}.")
+            raise refusal("Numbers", f"{name} contains {bad:g}; legal are {self._legal()}.")
         return X
 
     def _legal(self) -> str:

@@ -32,7 +32,7 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, refusal, said, speaks, who
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
@@ -137,7 +137,7 @@ class TakesKernel:
         try:
             kernel = as_kernel(self.kernel)
         except InvalidInput as error:
-            raise InvalidInput(f"{type(self).__name__}: {error}") from None
+            raise InvalidInput(f"{who()}: {error}") from None
         if self._needs_psd:
             require_psd(kernel)
         return kernel
@@ -178,10 +178,7 @@ class TakesKernel:
             cure = f"give {domain.name} in an array, a list or a data frame"
             if hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
                 cure = "it is not read yet, so pass X.collect()"
-            raise InvalidInput(
-                f"{type(self).__name__}: X is a {type(X).__name__}, no collection of "
-                f"points; {cure}."
-            )
+            raise refusal(who(), f"X is a {type(X).__name__}, no collection of points; {cure}.")
         frame = not isinstance(X, np.ndarray) and (isinstance(X, Table) or is_frame(X))
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
         matrix = not domain.holds_points
@@ -244,8 +241,7 @@ class TakesKernel:
                 raise  # as scikit-learn's estimators do
             free = (self._takes_kernels or isinstance(kernel, Kernel)) and "kernel" in vars(self)
             free = free and self._any_kernel
-            text = explain_points(error, given, domain, any_kernel=free)
-            raise InvalidInput(text) from error
+            raise explain_points(error, given, domain, any_kernel=free) from error
         X = domain.check(X)
         if reset and matrix and is_single(given):
             return domain.without_noise(X)
@@ -285,15 +281,14 @@ class TakesKernel:
         try:
             return do(*arguments)
         except InvalidInput as error:
-            text = str(error).removeprefix("Vectors: ").removeprefix("Table: ")
-            raise InvalidInput(f"{type(self).__name__}: {text}") from None
+            raise refusal(type(self).__name__, said(error, "Vectors", "Table")) from None
 
     def _some_points(self, X: Any, domain: Domain) -> Any:
         """Return points that are no vectors, or refuse a collection of none, as of vectors."""
         if domain.size(X) == 0:
-            raise InvalidInput(
-                f"{type(self).__name__}: X has 0 points ({domain.name}); a minimum of 1 is "
-                "required. Give at least one."
+            raise refusal(
+                type(self).__name__,
+                f"X has 0 points ({domain.name}); a minimum of 1 is required. Give at least one.",
             )
         return X
 
@@ -324,8 +319,8 @@ class TakesKernel:
         try:
             return self._check_X(points, kernel, reset=False)
         except InvalidInput as error:
-            text = str(error).removeprefix(f"{type(self).__name__}: ")
-            raise InvalidInput(f"{type(self).__name__}: {name}: {text}") from error
+            own = type(self).__name__
+            raise InvalidInput(f"{own}: {name}: {said(error, own)}") from error
 
     def _check_new(self, X: Any) -> Any:
         """Return new points for a fitted model."""
@@ -473,7 +468,7 @@ def check_targets(y: Any, n: int) -> np.ndarray:
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=who())
     except ValueError as error:
-        raise InvalidInput(explain_targets(error, y)) from error
+        raise explain_targets(error, y) from error
     if y.ndim > 2:
         raise InvalidInput(f"{who()}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")
     if len(y) != n:

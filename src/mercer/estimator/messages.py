@@ -16,7 +16,7 @@ from mercer.domains import (
     odd_point,
 )
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, refusal, speaks, who
 from mercer.kernels import Combination, Kernel
 from mercer.kernels.strings import letters_of, numbered
 
@@ -40,8 +40,10 @@ ELSEWHERE = {
 }
 
 
-def explain_points(error: Exception, X: Any, domain: Domain, *, any_kernel: bool = True) -> str:
-    """Return what to say of points X that were refused.
+def explain_points(
+    error: Exception, X: Any, domain: Domain, *, any_kernel: bool = True
+) -> InvalidInput:
+    """Return the refusal of points X.
 
     Parameters
     ----------
@@ -57,64 +59,77 @@ def explain_points(error: Exception, X: Any, domain: Domain, *, any_kernel: bool
     text = _first_line(error)
     matrix = not domain.holds_points
     if X is None:
-        return f"{who()}: X is None; give one row a point."
+        return refusal(who(), "X is None; give one row a point.")
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
-        return f"{who()}: X is a frame that is not read yet; pass X.collect()."
+        return refusal(who(), "X is a frame that is not read yet; pass X.collect().")
     if matrix and " features, but " in text:
         n = text.partition("is expecting ")[2].split()[0]
-        return (
-            f"{who()}: {text} With a precomputed kernel, X must hold the kernel values of new "
-            f"points, a row each, with all {n} training points, a column each."
+        return refusal(
+            who(),
+            f"{text} With a precomputed kernel, X must hold the kernel values of new "
+            f"points, a row each, with all {n} training points, a column each.",
         )
     if sp.issparse(X) and isinstance(error, TypeError):
-        return (
-            f"{who()}: X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
-            "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'."
+        return refusal(
+            who(),
+            "X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
+            "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'.",
         )
     if (odd := odd_point(X)) is not None:
         cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
-        return f"{who()}: X holds a {type(odd).__name__} where numbers belong; {cure}."
+        return refusal(who(), f"X holds a {type(odd).__name__} where numbers belong; {cure}.")
     if "inhomogeneous shape" in text:
         cure = KERNEL_FOR_ROWS if any_kernel else "give every row the same columns"
-        return f"{who()}: the rows of X have different lengths; {cure}."
+        return refusal(who(), f"the rows of X have different lengths; {cure}.")
     if "convert string to float" in text:
         cure = "encode text, for example with mercer.TableEncoder"
         if not any_kernel:
-            return f"{who()}: {text}. X must hold numbers; {cure}."
-        return (
-            f"{who()}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel on "
+            return refusal(who(), f"{text}. X must hold numbers; {cure}.")
+        return refusal(
+            who(),
+            f"{text}. X must hold numbers for this kernel; {cure}, or give a kernel on "
             "strings, such as mercer.Spectrum(3), or any function of two objects: kernel=lambda s, "
-            "t: ...."
+            "t: ....",
         )
     if isinstance(error, TypeError):
         first = next(iter(X), None) if hasattr(X, "__iter__") else X
         cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
-        return f"{who()}: X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
+        return refusal(
+            who(), f"X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
+        )
     if "Complex data" in text:
         what = "the matrix of kernel values" if matrix else "points"
         cure = "X.real" if matrix else "numpy.hstack([X.real, X.imag])"
-        return f"{who()}: Complex data not supported: {what} must be real; pass {cure}."
+        return refusal(who(), f"Complex data not supported: {what} must be real; pass {cure}.")
     if "NaN" in text or "infinity" in text:
         cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
         if matrix:
             cure = "Leave out those points, a row and a column each."
         elif any_kernel and "NaN" in text:
             cure = cure[:-1] + ", or let the kernel take missing values: k.with_missing()."
-        return f"{who()}: {_where(X, 'X') or text}. {cure}"
-    return str(error) if who() in str(error) else f"{who()}: {error}"
+        return refusal(who(), f"{_where(X, 'X') or text}. {cure}")
+    return _in_own_words(error)
 
 
-def explain_targets(error: Exception, y: Any) -> str:
-    """Return what to say of numeric targets y that were refused."""
+def explain_targets(error: Exception, y: Any) -> InvalidInput:
+    """Return the refusal of numeric targets y."""
     text = _first_line(error)
     if "convert string to float" in text:
         cure = "y must hold numbers for a regression; for class labels take a classifier."
-        return f"{who()}: {text}. {cure}"
+        return refusal(who(), f"{text}. {cure}")
     if "Complex data" in text:
-        return f"{who()}: Complex data not supported: y must be real; fit y.real and y.imag apart."
+        return refusal(
+            who(), "Complex data not supported: y must be real; fit y.real and y.imag apart."
+        )
     if "NaN" in text or "infinity" in text:
-        return f"{who()}: {_where(y, 'y') or text}. Leave out those rows, in X and in y."
-    return str(error) if who() in str(error) else f"{who()}: {error}"
+        return refusal(who(), f"{_where(y, 'y') or text}. Leave out those rows, in X and in y.")
+    return _in_own_words(error)
+
+
+def _in_own_words(error: Exception) -> InvalidInput:
+    """Return what scikit-learn said, in the name of who speaks unless that is in it."""
+    text = str(error)
+    return InvalidInput(text) if who() in text else refusal(who(), text)
 
 
 def explain_parameter(error: Exception, names: Any) -> str | None:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import RowBlocks, Table, Vectors, to_host
-from mercer.errors import InvalidInput, who
+from mercer.errors import InvalidInput, said, who
 from mercer.kernels import Kernel
 from mercer.rkhs import first_equal
 
@@ -60,7 +60,7 @@ def given_points(kernel: Kernel, X: Any, points: Any, name: str) -> Any:
         elif not isinstance(X, RowBlocks):
             domain.match(X, points)
     except InvalidInput as error:
-        raise InvalidInput(f"{who()}: {str(error).removeprefix('Vectors: ')}") from error
+        raise InvalidInput(f"{who()}: {said(error, 'Vectors')}") from error
     return points
 
 

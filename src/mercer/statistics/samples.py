@@ -18,7 +18,7 @@ from mercer.domains import (
     to_host,
 )
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, speaking_for, who
+from mercer.errors import InvalidInput, said, speaking_for, who
 from mercer.estimator import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel, require_psd
 from mercer.operators import Place, place_of
@@ -88,9 +88,7 @@ def one_sample(X: Any, kernel: Any, name: str = "X") -> tuple[Kernel, Any]:
     try:
         points = k.domain.check(X, name)
     except InvalidInput as error:
-        text = str(error)
-        head, found, rest = text.partition(": ")
-        text = rest if found and head in ("Vectors", "Tables", "Objects", "Numbers") else text
+        text = said(error, "Vectors", "Tables", "Objects", "Numbers")
         cure = ""
         if frame and "where numbers belong" in text and "datetime64" not in text:
             cure = (
@@ -134,7 +132,7 @@ def pool(
         try:
             Z = concatenate(k.domain, Z, points)
         except InvalidInput as error:
-            raise InvalidInput(f"{who()}: {str(error).removeprefix('Points: ')}") from None
+            raise InvalidInput(f"{who()}: {said(error, 'Points')}") from None
     w: np.ndarray | None = None
     if any(weight is not None for weight in weights):
         parts = []
@@ -240,4 +238,4 @@ def _square(domain: Domain, Z: Any, sizes: list[int], names: list[str]) -> Any:
         what = names[0] if len(sizes) == 1 else "the Gram matrix of all points"
         return domain.check_training(Z, what)
     except InvalidInput as error:
-        raise InvalidInput(f"{who()}: {str(error).removeprefix('Precomputed: ')}") from None
+        raise InvalidInput(f"{who()}: {said(error, 'Precomputed')}") from None

@@ -44,10 +44,10 @@ def test_the_verdict_needs_both():
 @pytest.mark.parametrize(
     ("cause", "begin"),
     [
-        ("SMO: stopped by max_iter after 9 steps", "stopped by max_iter after 7 steps"),
-        ("SMO: stopped by max_time (…)", "stopped by max_time"),
-        ("SMO: stopped by the callback", "stopped by the callback"),
-        ("SMO: rounding hides … lower C, or raise max_iter", "rounding hides"),
+        ("stopped by max_iter after 9 steps", "stopped by max_iter after 7 steps"),
+        ("stopped by max_time (…)", "stopped by max_time"),
+        ("stopped by the callback", "stopped by the callback"),
+        ("rounding hides … lower C, or raise max_iter", "rounding hides"),
         ("", "rounding hides"),
     ],
 )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, refusal
 
 EDGE = 2**16  # bytes at both ends of a file that tell it from others
 
@@ -32,7 +32,7 @@ class FileMark:
             digest = _ends(name, status.st_size)
         except OSError as error:
             why = "there is no such file" if isinstance(error, FileNotFoundError) else error
-            raise InvalidInput(f"RowBlocks: {name!r} cannot be read: {why}.") from None
+            raise refusal("RowBlocks", f"{name!r} cannot be read: {why}.") from None
         return cls(os.path.abspath(name), name, status.st_size, status.st_mtime_ns, digest)
 
     def require_same(self) -> None:
@@ -44,18 +44,19 @@ class FileMark:
             )
         except OSError as error:
             why = "it is gone" if isinstance(error, FileNotFoundError) else str(error)
-            raise InvalidInput(
-                f"RowBlocks: {self.name!r} could be read before and cannot now: {why}."
+            raise refusal(
+                "RowBlocks", f"{self.name!r} could be read before and cannot now: {why}."
             ) from None
         if not same:
             raise self.changed()
 
     def changed(self) -> InvalidInput:
         """Return the error of a file that is another than before."""
-        return InvalidInput(
-            f"RowBlocks: the file {self.name!r} changed since it was first read; every pass must "
+        return refusal(
+            "RowBlocks",
+            f"the file {self.name!r} changed since it was first read; every pass must "
             "see the same rows. Make the RowBlocks anew, and leave the file alone while they are "
-            "used."
+            "used.",
         )
 
 
@@ -94,19 +95,20 @@ def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
     if isinstance(path, Sequence) and not isinstance(path, str | bytes):
         found = [name for one in path for name in list_files(one, endings, what)]
         if not found:
-            raise InvalidInput(f"RowBlocks: an empty list of paths; give a {what} file or folder.")
+            raise refusal("RowBlocks", f"an empty list of paths; give a {what} file or folder.")
         return found
     try:
         name = os.fsdecode(path)
     except TypeError:
-        raise InvalidInput(
-            f"RowBlocks: the path is a {type(path).__name__}; give the path of a {what} file, of "
-            "a folder of such files, or a list of paths."
+        raise refusal(
+            "RowBlocks",
+            f"the path is a {type(path).__name__}; give the path of a {what} file, of "
+            "a folder of such files, or a list of paths.",
         ) from None
     if "://" in name:
-        raise InvalidInput(f"RowBlocks: {name!r} is an address; mercer reads local files only.")
+        raise refusal("RowBlocks", f"{name!r} is an address; mercer reads local files only.")
     if not os.path.exists(name):
-        raise InvalidInput(f"RowBlocks: there is no file or folder {name!r}.")
+        raise refusal("RowBlocks", f"there is no file or folder {name!r}.")
     if not os.path.isdir(name):
         return [name]
     inside = [one for one in sorted(os.listdir(name)) if not one.startswith((".", "_"))]
@@ -114,14 +116,16 @@ def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
     found = [one for one in found if os.path.isfile(one)]
     deeper = [one for one in inside if os.path.isdir(os.path.join(name, one))]
     if deeper:
-        raise InvalidInput(
-            f"RowBlocks: the folder {name!r} holds folders, such as {deeper[0]!r}, which are not "
-            "searched; give a list of the paths that are to be read."
+        raise refusal(
+            "RowBlocks",
+            f"the folder {name!r} holds folders, such as {deeper[0]!r}, which are not "
+            "searched; give a list of the paths that are to be read.",
         )
     if not found:
-        raise InvalidInput(
-            f"RowBlocks: the folder {name!r} holds no {what} file; its files must end in "
-            f"{' or '.join(endings)}."
+        raise refusal(
+            "RowBlocks",
+            f"the folder {name!r} holds no {what} file; its files must end in "
+            f"{' or '.join(endings)}.",
         )
     return found
 

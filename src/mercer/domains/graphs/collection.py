@@ -21,7 +21,7 @@ from mercer.domains.graphs.rows import check_rows, flat_weights, row_order, sour
 from mercer.domains.graphs.value import Graph
 from mercer.domains.labels import LabelCodes, is_missing
 from mercer.domains.packed import Packed, as_positions, check_offsets, one_column, spans
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, refusal
 
 READ = (
     "Of networkx the attribute 'label' is read; Graph.from_networkx(G, label=..., edge_label=...) "
@@ -204,9 +204,10 @@ def check_kinds(X: GraphCollection, Y: GraphCollection, first: str, second: str)
         has, lacks = (first, second) if getattr(X, flag) else (second, first)
         differ = getattr(X, flag) != getattr(Y, flag)
         if differ and len(getattr(X, needed)) and len(getattr(Y, needed)):
-            raise InvalidInput(
-                f"Graphs: the graphs of {has} have {what} and those of {lacks} have none; "
-                f"give both the same. {READ if 'labels' in needed else ''}".rstrip()
+            raise refusal(
+                "Graphs",
+                f"the graphs of {has} have {what} and those of {lacks} have none; "
+                f"give both the same. {READ if 'labels' in needed else ''}".rstrip(),
             )
 
 
@@ -233,9 +234,10 @@ def _all_or_none(parts: Sequence[Part], name: str, field: str, size: Any) -> boo
     if not all(has):
         at = [i for i, p in enumerate(parts) if size(p)]
         what = "labels on its nodes" if field == "labels" else "labels on its edges"
-        raise InvalidInput(
-            f"Graphs: {name}[{at[has.index(False)]}] has no {what}, and "
-            f"{name}[{at[has.index(True)]}] has; label all graphs or none. {READ}"
+        raise refusal(
+            "Graphs",
+            f"{name}[{at[has.index(False)]}] has no {what}, and "
+            f"{name}[{at[has.index(True)]}] has; label all graphs or none. {READ}",
         )
     return True
 
@@ -247,9 +249,10 @@ def _one_way(parts: Sequence[Part], name: str) -> None:
         if len(part.indices):
             ways.setdefault(part.directed, i)
     if len(ways) > 1:
-        raise InvalidInput(
-            f"Graphs: {name}[{ways[True]}] is directed and {name}[{ways[False]}] is not; convert "
-            "one, for example with G.to_directed() of networkx."
+        raise refusal(
+            "Graphs",
+            f"{name}[{ways[True]}] is directed and {name}[{ways[False]}] is not; convert "
+            "one, for example with G.to_directed() of networkx.",
         )
 
 
@@ -299,20 +302,22 @@ class Graphs(Domain):
         numeric = isinstance(X, np.ndarray) and X.dtype != object
         if single or (numeric and X.ndim == 2):
             what = "array" if numeric else type(X).__name__
-            raise InvalidInput(
-                f"Graphs: {name} is one {what}; give a list of graphs: [{name}] if it is one graph."
+            raise refusal(
+                "Graphs",
+                f"{name} is one {what}; give a list of graphs: [{name}] if it is one graph.",
             )
         if isinstance(X, np.ndarray) and X.dtype == object and X.ndim > 1 and X.shape[1] != 1:
-            raise InvalidInput(
-                f"Graphs: {name} is an array of shape {X.shape}. NumPy takes a graph for a list of "
-                "its nodes when it makes an array of graphs; give a list."
+            raise refusal(
+                "Graphs",
+                f"{name} is an array of shape {X.shape}. NumPy takes a graph for a list of "
+                "its nodes when it makes an array of graphs; give a list.",
             )
         stack = numeric and X.ndim == 3
         points = list(X) if stack else one_column(X, name, "graphs")
         if not isinstance(points, list | tuple):
-            raise InvalidInput(
-                f"Graphs: {name} is a {type(X).__name__}; give a list, an array or a column of "
-                "graphs."
+            raise refusal(
+                "Graphs",
+                f"{name} is a {type(X).__name__}; give a list, an array or a column of graphs.",
             )
         codes = LabelCodes()
         parts = [_read(point, f"Graphs: {name}[{i}]", codes) for i, point in enumerate(points)]

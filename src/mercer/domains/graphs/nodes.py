@@ -12,7 +12,7 @@ from mercer.domains.labels import is_hashable, is_missing
 from mercer.domains.packed import Packed, as_positions, one_column
 from mercer.domains.tables import short
 from mercer.domains.vectors import to_host
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, refusal
 
 BOOLS = (bool, np.bool_)
 
@@ -114,9 +114,10 @@ class Nodes(Domain):
             return X
         points = one_column(to_host(X), name, "nodes")
         if not isinstance(points, list | tuple | range):
-            raise InvalidInput(
-                f"Nodes: {name} is {short(X)}, a {type(X).__name__}; give a list, an array or a "
-                "column of nodes."
+            raise refusal(
+                "Nodes",
+                f"{name} is {short(X)}, a {type(X).__name__}; give a list, an array or a "
+                "column of nodes.",
             )
         if isinstance(self.nodes, int):
             return NodeCollection(self._numbers(points, name))
@@ -159,18 +160,20 @@ class Nodes(Domain):
 
     def _unknown(self, point: Any, i: int, name: str) -> InvalidInput:
         if is_missing(point):
-            return InvalidInput(
-                f"Nodes: {name}[{i}] is missing ({point!r}); leave the row out, or let the kernel "
-                "take missing values: kernel.with_missing()."
+            return refusal(
+                "Nodes",
+                f"{name}[{i}] is missing ({point!r}); leave the row out, or let the kernel "
+                "take missing values: kernel.with_missing().",
             )
         if isinstance(self.nodes, int):
             legal = f"nodes are the numbers 0 to {len(self) - 1}" if len(self) else "it has none"
         else:
             some = ", ".join(short(n) for n in self.nodes[:4])
             legal = f"nodes are {some}{', …' if len(self) > 4 else ''}"
-        return InvalidInput(
-            f"Nodes: {name}[{i}] = {short(point)} is no node of the graph; {legal}. Put a new "
-            "node into the graph first, and fit again."
+        return refusal(
+            "Nodes",
+            f"{name}[{i}] = {short(point)} is no node of the graph; {legal}. Put a new "
+            "node into the graph first, and fit again.",
         )
 
     def size(self, X: NodeCollection) -> int:

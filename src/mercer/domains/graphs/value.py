@@ -26,7 +26,7 @@ from mercer.domains.graphs.rows import (
     sources_of,
 )
 from mercer.domains.labels import LabelCodes
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, speaks, who
 
 
 class Graph:
@@ -91,6 +91,7 @@ class Graph:
     attributes: np.ndarray | None
     _nodes: tuple | None
 
+    @speaks("Graph", unless_spoken=True)
     def __init__(
         self,
         adjacency: Any = None,
@@ -124,7 +125,7 @@ class Graph:
                         f"Graph: {what} goes with edges, and an adjacency is given; its entries "
                         "are the weights. Give edges instead."
                     )
-            part = part_of_matrix(_matrix(adjacency), "Graph", directed)
+            part = part_of_matrix(_matrix(adjacency), who(), directed)
         n = part.n
         names = by_name(names, range(n), "nodes")
         known = range(n) if names is None else names
@@ -345,7 +346,7 @@ def _matrix(adjacency: Any) -> Any:
         return np.asarray(adjacency)
     except ValueError:
         raise InvalidInput(
-            "Graph: the rows of the adjacency have several lengths; give a square matrix, or "
+            f"{who()}: the rows of the adjacency have several lengths; give a square matrix, or "
             "edges=..."
         ) from None
 

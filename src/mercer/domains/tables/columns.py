@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mercer.domains.base import Domain, Index
 from mercer.domains.tables.table import Table, is_frame
 from mercer.domains.vectors import Vectors, check_rows, is_torch
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, refusal
 
 
 class Tables(Domain):
@@ -66,15 +66,16 @@ class Tables(Domain):
         X, Y = _without_names(X, Y), _without_names(Y, X)
         if isinstance(X, Table) and isinstance(Y, Table) and X.named == Y.named:
             if not X.named and len(X.names) != len(Y.names):
-                raise InvalidInput(
-                    f"Tables: X has {len(X.names)} columns and Y has {len(Y.names)}; columns "
-                    "without names must be the same in both, in the same order."
+                raise refusal(
+                    "Tables",
+                    f"X has {len(X.names)} columns and Y has {len(Y.names)}; columns "
+                    "without names must be the same in both, in the same order.",
                 )
             return X, Y
         if isinstance(X, Table) or isinstance(Y, Table):
-            raise InvalidInput(
-                "Tables: one of X and Y has column names and the other has not; "
-                "pass both as frames."
+            raise refusal(
+                "Tables",
+                "one of X and Y has column names and the other has not; pass both as frames.",
             )
         return Vectors().match(X, Y)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.domains.base import Index, library_of
 from mercer.domains.labels import is_missing
-from mercer.errors import InvalidInput
+from mercer.errors import refusal
 
 # ---- One column as a 1-D array: what frames, lists and arrays hold, entry by entry ----
 
@@ -28,9 +28,10 @@ def as_column(values: Any, name: str) -> np.ndarray:
     """Return a column as a 1-D array; what is missing among objects is None."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
-            raise InvalidInput(
-                f"Table: column {name!r} has {values.ndim} dimensions; one is expected. A list of "
-                "arrays is a column of arrays."
+            raise refusal(
+                "Table",
+                f"column {name!r} has {values.ndim} dimensions; one is expected. A list of "
+                "arrays is a column of arrays.",
             )
         return _tidy(values) if values.dtype == object else values
     if is_arrow(values):
@@ -47,14 +48,16 @@ def as_column(values: Any, name: str) -> np.ndarray:
     try:
         entries = list(values)
     except TypeError:
-        raise InvalidInput(
-            f"Table: column {name!r} is {short(values)}, a {type(values).__name__}; give a list "
-            "or an array, an entry for each row."
+        raise refusal(
+            "Table",
+            f"column {name!r} is {short(values)}, a {type(values).__name__}; give a list "
+            "or an array, an entry for each row.",
         ) from None
     if isinstance(values, str | bytes | dict):
-        raise InvalidInput(
-            f"Table: column {name!r} is a {type(values).__name__}; give a list or an array, an "
-            "entry for each row."
+        raise refusal(
+            "Table",
+            f"column {name!r} is a {type(values).__name__}; give a list or an array, an "
+            "entry for each row.",
         )
     plain = all(isinstance(v, int | float | np.number | np.bool_) for v in entries)
     if plain or (entries and all(isinstance(v, np.datetime64 | np.timedelta64) for v in entries)):
@@ -258,13 +261,13 @@ class Table:
         self._numbered = any(map(_is_whole, own)) and own != list(range(len(own)))
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
-            raise InvalidInput(f"Table: two columns are called {twice!r}; rename one.")
+            raise refusal("Table", f"two columns are called {twice!r}; rename one.")
         arrays = tuple(
             as_column(values, name) for name, values in zip(names, columns.values(), strict=True)
         )
         lengths = {len(c) for c in arrays}
         if len(lengths) > 1:
-            raise InvalidInput(f"Table: columns have different lengths {sorted(lengths)}.")
+            raise refusal("Table", f"columns have different lengths {sorted(lengths)}.")
         orders = {n: declared(v) for n, v in zip(names, columns.values(), strict=True)}
         self._set(names, arrays, {n: order for n, order in orders.items() if order is not None})
 
@@ -328,9 +331,10 @@ class Table:
         if isinstance(X, Mapping):
             return cls(_some(X, columns))
         if not is_frame(X):
-            raise InvalidInput(
-                f"Tables: {name} is a {type(X).__name__} without column names; "
-                "pass a data frame, or choose columns by position."
+            raise refusal(
+                "Tables",
+                f"{name} is a {type(X).__name__} without column names; "
+                "pass a data frame, or choose columns by position.",
             )
         return cls(_some(_mapping(X, name), columns))
 
@@ -373,9 +377,10 @@ class Table:
             inside = (index >= -self._length) & (index < self._length)
             legal = index.ndim == 1 and bool(inside.all())
         if not legal:
-            raise InvalidInput(
-                f"Table: {short(key)} chooses no rows of {self._length}; give a slice, an array "
-                "of positions, or a mask with one truth value a row."
+            raise refusal(
+                "Table",
+                f"{short(key)} chooses no rows of {self._length}; give a slice, an array "
+                "of positions, or a mask with one truth value a row.",
             )
         return self.take(index)
 
@@ -383,23 +388,25 @@ class Table:
         if _is_whole(name):
             if self._numbered:
                 known = ", ".join(map(repr, self.names[:12]))
-                raise InvalidInput(
-                    f"Table: column {name} is a name or a position, as names of this table are "
-                    f"whole numbers; names are text: write {str(name)!r}. The columns are {known}."
+                raise refusal(
+                    "Table",
+                    f"column {name} is a name or a position, as names of this table are "
+                    f"whole numbers; names are text: write {str(name)!r}. The columns are {known}.",
                 )
             if not -len(self.names) <= name < len(self.names):
-                raise InvalidInput(f"Table: no column {name}; it has {len(self.names)}.")
+                raise refusal("Table", f"no column {name}; it has {len(self.names)}.")
             return int(name)
         if not self.named:
-            raise InvalidInput(
-                f"Table: no column {short(name)}: the columns have no names; choose them by "
-                f"position, 0 to {len(self.names) - 1}, or pass a data frame."
+            raise refusal(
+                "Table",
+                f"no column {short(name)}: the columns have no names; choose them by "
+                f"position, 0 to {len(self.names) - 1}, or pass a data frame.",
             )
         if not isinstance(name, str) or name not in self.names:
             known = ", ".join(map(repr, self.names[:12])) + (" …" if len(self.names) > 12 else "")
             near = self._near(name) if isinstance(name, str) else None
             guess = f" Did you mean {near!r}?" if near is not None else ""
-            raise InvalidInput(f"Table: no column {short(name)}; the columns are {known}.{guess}")
+            raise refusal("Table", f"no column {short(name)}; the columns are {known}.{guess}")
         return self.names.index(name)
 
     def _near(self, name: str) -> str | None:
@@ -415,7 +422,7 @@ class Table:
         index = [self._position(key) % max(1, len(self.names)) for key in columns]
         if len(set(index)) < len(index):
             twice = next(self.names[i] for i in index if index.count(i) > 1)
-            raise InvalidInput(f"Table: column {twice!r} is chosen twice.")
+            raise refusal("Table", f"column {twice!r} is chosen twice.")
         return self._like(index, _itself)
 
     def take(self, index: Index) -> Table:
@@ -425,9 +432,10 @@ class Table:
     def joined(self, other: Table) -> Table:
         """Return these rows followed by those of another table, which has the same columns."""
         if set(self.names) != set(other.names) or self.named != other.named:
-            raise InvalidInput(
-                f"Points: points with columns {list(self.names)} and {list(other.names)} do not go "
-                "together; choose the same columns first."
+            raise refusal(
+                "Points",
+                f"points with columns {list(self.names)} and {list(other.names)} do not go "
+                "together; choose the same columns first.",
             )
         pairs = {n: np.concatenate([self._by(n), other._by(n)]) for n in self.names}
         return Table.__new__(Table)._set(
@@ -456,15 +464,17 @@ class Table:
             if column.dtype.kind in "fiub" or only_numbers(column):
                 continue
             if holds_dates(column):
-                raise InvalidInput(
-                    f"Vectors: column {label!r} of {name} holds dates or times where numbers "
+                raise refusal(
+                    "Vectors",
+                    f"column {label!r} of {name} holds dates or times where numbers "
                     "belong; convert it to numbers of a unit of your choice, such as (column - "
-                    "column.min()) / numpy.timedelta64(1, 'D')."
+                    "column.min()) / numpy.timedelta64(1, 'D').",
                 )
             what = _odd(column)
-            raise InvalidInput(
-                f"Vectors: column {label!r} of {name} holds {what} where numbers belong; "
-                "encode it, leave it out, or choose numeric columns with kernel.on(columns)."
+            raise refusal(
+                "Vectors",
+                f"column {label!r} of {name} holds {what} where numbers belong; "
+                "encode it, leave it out, or choose numeric columns with kernel.on(columns).",
             )
         narrow = all(c.dtype.kind == "f" and c.dtype.itemsize <= 4 for c in self.columns)
         dtype = np.float32 if narrow else np.float64
@@ -490,9 +500,10 @@ def check_same_columns(X: Any, Y: Any) -> None:
     names = [_names(Z) for Z in (X, Y)]
     if None in names or names[0] == names[1]:
         return
-    raise InvalidInput(
-        f"Vectors: the columns of X are {names[0]} and those of Y {names[1]}; both must have the "
-        "same columns in the same order: Y = Y[X.columns]."
+    raise refusal(
+        "Vectors",
+        f"the columns of X are {names[0]} and those of Y {names[1]}; both must have the "
+        "same columns in the same order: Y = Y[X.columns].",
     )
 
 
@@ -507,14 +518,12 @@ def _names(X: Any) -> list[str] | None:
 def _mapping(X: Any, name: str = "X") -> dict[Any, Any]:
     """The columns of a frame by name."""
     if not is_frame(X):
-        raise InvalidInput(
-            f"Table: {name} is a {type(X).__name__}; pass a dict of columns or a data frame."
+        raise refusal(
+            "Table", f"{name} is a {type(X).__name__}; pass a dict of columns or a data frame."
         )
     names = list(X.schema.names) if is_arrow(X) else list(X.columns)
     if len(set(map(str, names))) < len(names):
-        raise InvalidInput(
-            f"Tables: {name} has two columns of one name; rename one: {short(names)}."
-        )
+        raise refusal("Tables", f"{name} has two columns of one name; rename one: {short(names)}.")
     take = X.column if is_arrow(X) else X.__getitem__
     return {n: take(n) for n in names}
 

@@ -480,10 +480,8 @@ def as_graph(graph: Any) -> Graph:
         try:
             graph = Graph(graph)
         except InvalidInput as error:
-            text = str(error).removeprefix("Graph: ")
             raise InvalidInput(
-                f"{who()}: {text} A kernel on nodes needs a symmetric matrix, such as "
-                "(A + A.T) / 2."
+                f"{error} A kernel on nodes needs a symmetric matrix, such as (A + A.T) / 2."
             ) from None
     if not isinstance(graph, Graph):
         raise InvalidInput(

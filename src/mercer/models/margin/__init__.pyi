@@ -29,7 +29,6 @@ from mercer.models.margin.problems import (
     WORTH_THREADS as WORTH_THREADS,
     Machine as Machine,
     gram_rows as gram_rows,
-    in_name_of as in_name_of,
     joined as joined,
     solve_all as solve_all,
     split as split,

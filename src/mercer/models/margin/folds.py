@@ -184,7 +184,7 @@ class Tally:
         if self.failed:
             warnings.warn(
                 f"{who()}: {self.failed} of {self.total} problems {where} did not converge, so "
-                f"{so}. First: {self.first.removeprefix('SMO: ')}",
+                f"{so}. First: {self.first}",
                 NotConverged,
                 stacklevel=users_level(),
             )

@@ -24,7 +24,6 @@ from mercer.models.margin.problems import (
     Machine,
     Task,
     check_share,
-    in_name_of,
     one_by_one,
     solver_of,
     square_norm,
@@ -157,8 +156,7 @@ class NuSVC(MarginClassifier):
     @speaks
     def _machines(self, data: Sample, rows: Rows) -> list[Machine]:
         problems = [_Reduced(self, data, rows, task) for task in self._tasks(data)]
-        with in_name_of():
-            return [problem.machine(one) for problem, one in one_by_one(solver_of(self), problems)]
+        return [problem.machine(one) for problem, one in one_by_one(solver_of(self), problems)]
 
     def _store(self, data: Sample, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)

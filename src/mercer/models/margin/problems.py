@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock, as_number, positive, step_limit
-from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import JUDGED, Sample, check_definite
 from mercer.kernels import Kernel, check_diagonal, unproven
 from mercer.operators import Dense, Gram
@@ -98,7 +97,8 @@ def solve_all(
             start, taken = solution.value, solution.n_iter
         limit = None if solver.max_iter is None else solver.max_iter - taken
         solution = SMO(solver.tol, limit, clock.rest(), callback).solve(problem, start, rows)
-        return replace(solution, n_iter=solution.n_iter + taken)
+        said = solution.extra["text"]  # the model puts its name before it
+        return replace(solution, n_iter=solution.n_iter + taken, message=said)
 
     if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 1.5 * rows.n:
         rows.fill()  # before any thread starts, so that all find the same rows
@@ -178,16 +178,6 @@ def gram_rows(kernel: Kernel, X: Any, often: bool = False) -> Rows:
         if often:
             rows.fill()
     return rows
-
-
-@contextmanager
-def in_name_of() -> Iterator[None]:
-    """Let errors of the solver speak in the name of a model."""
-    try:
-        yield
-    except NotPositiveDefinite as error:
-        text = str(error).removeprefix("SMO: ")
-        raise NotPositiveDefinite(f"{who()}: {text}", error.smallest_eigenvalue) from None
 
 
 def tube_problem(
@@ -381,8 +371,7 @@ def solve(
     model: Any, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
 ) -> list[Solution]:
     """Solve problems with the solver that a model asks for, with errors in its name."""
-    with in_name_of():
-        return solve_all(problems, rows, solver or solver_of(model), starts)
+    return solve_all(problems, rows, solver or solver_of(model), starts)
 
 
 def soft_machines(
@@ -447,8 +436,7 @@ def store(model: Any, data: Sample, machines: Sequence[Machine]) -> None:
     )
     model.intercept_ = np.array([machine.intercept for machine in machines])
     solution = merged([machine.solution for machine in machines], model.dual_coef_)
-    text = solution.message.replace("SMO: ", "")
-    message = f"{type(model).__name__}: {text}" if text else ""
+    message = f"{type(model).__name__}: {solution.message}" if solution.message else ""
     model.solution_ = replace(solution, message=message)
     if "y_fit_" in model._learned:
         _keep_targets(model, data)

@@ -39,7 +39,6 @@ from mercer.models.margin.problems import (
     check_positive,
     check_price,
     gram_rows,
-    in_name_of,
     soft_machines,
     solver_of,
     store,
@@ -480,14 +479,12 @@ class SVC(MarginClassifier):
         tasks = self._tasks(data) if tasks is None else tasks
         solver = solver_of(self)
         if np.isinf(C):
-            with in_name_of():
-                return hard_machines(data, rows, tasks, solver, offset)
+            return hard_machines(data, rows, tasks, solver, offset)
         check_price(self, C, data, rows)
         clock, hard = Clock(solver.max_time), dict[int, Machine]()
         if starts is None and solver.max_iter is None and _is_large(C, data, rows):
             limited = SMO(solver.tol, LARGE_STEPS, solver.max_time, solver.callback)
-            with in_name_of():
-                hard = hard_where_possible(data, rows, tasks, limited, offset, C)
+            hard = hard_where_possible(data, rows, tasks, limited, offset, C)
         rest = [task for i, task in enumerate(tasks) if i not in hard]
         one = SMO(solver.tol, solver.max_iter, clock.rest(), solver.callback)
         soft = iter(soft_machines(self, data, rows, rest, [C] * len(rest), starts, one))

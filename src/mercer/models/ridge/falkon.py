@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.domains import RowBlocks
-from mercer.errors import who
 from mercer.estimator import Sample, Study, named_centers
 from mercer.features import centred_rows, choose_landmarks
 from mercer.models.ridge.spectrum import RidgeFit
@@ -29,7 +28,6 @@ def in_own_units(solution: Solution, unit: float) -> tuple[Solution, np.ndarray,
         The unit of the targets.
     """
     a, b = (unit * np.asarray(part) for part in solution.value)
-    said = solution.message.partition(": ")[2]
     with np.errstate(over="ignore"):
         values: dict[str, Any] = {
             name: None
@@ -42,7 +40,6 @@ def in_own_units(solution: Solution, unit: float) -> tuple[Solution, np.ndarray,
             solution,
             value=a,
             **values,
-            message=f"{who()}: {said}" if said else "",
             extra={**solution.extra, "method": "falkon"},
         ),
         a,

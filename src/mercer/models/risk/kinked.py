@@ -24,7 +24,6 @@ from mercer.estimator import ONLY, Plan, Study
 from mercer.kernels import Kernel
 from mercer.losses import Absolute, EpsilonInsensitive, Loss
 from mercer.models.margin import (
-    in_name_of,
     joined,
     plan_box,
     solve_all,
@@ -230,10 +229,9 @@ def _by_rows(
     epsilon = getattr(p.loss, "epsilon", 0.0)
     problem = tube_problem(rows, p.y, *box, epsilon, offset)
     begin = None if start is None else [split(start / p.unit, epsilon)]
-    with in_name_of():
-        raw = solve_all([problem], rows, SMO(tol, max_iter, max_time), begin)[0]
+    raw = solve_all([problem], rows, SMO(tol, max_iter, max_time), begin)[0]
     a = joined(raw.value, epsilon)
-    rest: Any = (rows, problem.checked(who()), raw.n_iter, raw.message, tol)
+    rest: Any = (rows, problem.checked(who()), raw.n_iter, raw.message and raw.extra["why"], tol)
     best = p.judged(a, raw.extra["product"], *rest)
     if raw.converged or "rounding" in raw.message:
         kinks = p.y - epsilon * np.sign(a)  # on the edge of a tube
@@ -349,10 +347,9 @@ def _why(said: str, rounding: bool, gap: float, size: float, tol: float) -> str:
     left = f"duality gap {gap:.2g} of {size:.2g}, tolerance {tol:g}"
     if rounding:
         return f"{who()}: the gap is as small as rounding allows ({left})."
-    cause = said.removeprefix("SMO: ").partition(" (")[0] or "rounding stops it"
     return (
-        f"{who()}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow more steps or "
-        "time."
+        f"{who()}: {said or 'rounding stops it'} ({left}). Scale the columns, raise alpha or tol, "
+        "or allow more steps or time."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -303,9 +302,7 @@ class L1VM(KernelEstimator):
         solutions = []
         for i, problem in enumerate(sparse.problems):
             start = None if starts is None else starts[i]
-            solution = solver.solve(problem.with_penalty(l1, l2), start)
-            text = solution.message.replace("CoordinateDescent", who())
-            solutions.append(replace(solution, message=text))
+            solutions.append(solver.solve(problem.with_penalty(l1, l2), start))
         return solutions
 
     def _store(self, sparse: SparseData, solutions: list[Solution]) -> None:

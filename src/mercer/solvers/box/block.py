@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.checks import Clock
-from mercer.errors import NotPositiveDefinite
+from mercer.errors import NotPositiveDefinite, who
 from mercer.settings import get_config
 from mercer.solvers.box.newton import interior_point, newton_steps
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
@@ -127,8 +127,8 @@ def refuse_indefinite(diagonal: np.ndarray, curvature: float) -> None:
     """Raise `NotPositiveDefinite` for a negative curvature that is not rounding."""
     if curvature < -NEGATIVE * float(np.abs(diagonal).max(initial=0.0)):
         raise NotPositiveDefinite(
-            "SMO: the matrix is not positive semidefinite: along one direction its curvature is "
-            f"{curvature:.3g}. mercer.check_kernel tells more; a matrix that is only rounded "
+            f"{who()}: the matrix is not positive semidefinite: along one direction its curvature "
+            f"is {curvature:.3g}. mercer.check_kernel tells more; a matrix that is only rounded "
             "passes with a small number added to its diagonal.",
             curvature,
         )

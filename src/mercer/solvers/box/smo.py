@@ -16,11 +16,11 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.engines import Rates
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
 from mercer.solvers.box.descent import WORKING_SET, BoxDescent
-from mercer.solvers.box.problem import BoxPoint, BoxQP, CheckedBox
+from mercer.solvers.box.problem import BoxQP, CheckedBox
 from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows
 from mercer.solvers.cost import Cost, Facts, seconds_of
 
@@ -69,6 +69,7 @@ class SMO(IterativeSolver):
     ):
         self.tol, self.max_iter, self.max_time, self.callback = tol, max_iter, max_time, callback
 
+    @speaks("SMO", unless_spoken=True)
     def solve(self, problem: BoxQP, start: Any = None, rows: Rows | None = None) -> Solution:
         """Solve, from 0 or from a feasible start.
 
@@ -87,7 +88,8 @@ class SMO(IterativeSolver):
         Solution
             `value` is a. ``dual`` is −(½aᵀQa + pᵀa) and ``primal`` − ``dual`` = ``gap`` ≥ 0, as a
             support vector machine counts them. ``residual`` is the largest KKT violation. `extra`
-            has ``multipliers`` (of the sums) and ``product``, Ka at every point.
+            has ``multipliers`` (of the sums) and ``product``, Ka at every point; ``text`` is the
+            message without a name before it, and ``why`` what it begins with.
         """
         if not isinstance(problem, BoxQP):
             raise InvalidInput(f"SMO: got a {type(problem).__name__}; it solves BoxQP.")
@@ -146,7 +148,9 @@ class SMO(IterativeSolver):
                 break
             before = point.violation
         converged = point.is_good(tol)
-        message = "" if converged else _why(cause or "rounds", point, tol, descent.budget.steps)
+        why, more = _why(cause or "rounds", descent.budget.steps)
+        left = f"KKT violation {point.violation:.2g}, gap {point.gap:.2g}, tolerance {tol:g}"
+        text = "" if converged else f"{why} ({left}){more}"
         a, f = descent.answer
         return Solution(
             value=a,
@@ -156,8 +160,10 @@ class SMO(IterativeSolver):
             gap=point.gap,
             primal=point.gap - point.value,
             dual=-point.value,
-            message=message,
+            message=f"SMO: {text}" if text else "",
             extra={
+                "why": "" if converged else why,
+                "text": text,
                 "multipliers": point.multipliers,
                 "product": f,
                 "outer": descent.outer,
@@ -166,18 +172,25 @@ class SMO(IterativeSolver):
         )
 
 
-def _why(cause: str, point: BoxPoint, tol: float, steps: int) -> str:
-    left = f"KKT violation {point.violation:.2g}, gap {point.gap:.2g}, tolerance {tol:g}"
+def _why(cause: str, steps: int) -> tuple[str, str]:
+    """Return what ended the steps, and what may help."""
     return {
-        "iterations": f"SMO: stopped by max_iter after {steps} steps ({left}). Scale the "
-        "columns, lower C, or raise max_iter.",
-        "time": f"SMO: stopped by max_time ({left}). The answer is feasible; allow more time, or "
-        "scale the columns and lower C.",
-        "callback": f"SMO: stopped by the callback ({left}).",
+        "iterations": (
+            f"stopped by max_iter after {steps} steps",
+            ". Scale the columns, lower C, or raise max_iter.",
+        ),
+        "time": (
+            "stopped by max_time",
+            ". The answer is feasible; allow more time, or scale the columns and lower C.",
+        ),
+        "callback": ("stopped by the callback", "."),
     }.get(
         cause,
-        f"SMO: rounding hides any further progress ({left}): coefficients and kernel values are "
-        "too large for float64. Scale the columns, lower C, or raise tol.",
+        (
+            "rounding hides any further progress",
+            ": coefficients and kernel values are too large for float64. Scale the columns, lower "
+            "C, or raise tol.",
+        ),
     )
 
 

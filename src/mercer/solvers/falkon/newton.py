@@ -83,7 +83,7 @@ class FalkonDescent(Passes):
         super().__init__(problem)
         self.loss, self.options, self.clock, self.limit = loss, options, clock, ""
         self.ticker = Ticker("falkon newton")
-        self.saving = Saving(options.checkpoint, problem, who(), options.loss)
+        self.saving = Saving(options.checkpoint, problem, "FalkonNewton", options.loss)
         saved = self.saving.load()
         self.state = self._first_pass(gram)
         self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
@@ -377,7 +377,7 @@ class FalkonNewton:
     --------
     >>> import numpy as np
     >>> from mercer import RBF
-    >>> from mercer.engines.passes.base import row_pass
+    >>> from mercer.engines.passes import row_pass
     >>> from mercer.solvers import Centred, FalkonNewton
     >>> X = np.linspace(-1, 1, 400)[:, None]
     >>> y = np.where(np.abs(X) < 0.5, 1.0, -1.0)
@@ -407,7 +407,7 @@ class FalkonNewton:
                 )
         check_limits(self)
 
-    @speaks("FalkonNewton")
+    @speaks("FalkonNewton", unless_spoken=True)
     def solve(self, problem: Centred) -> Solution:
         """Return coefficients and offsets.
 
@@ -470,7 +470,7 @@ class FalkonNewton:
             cures = ["use a larger alpha"] + ["float64 rows"] * run.single
             cure = either(cures + accept(max(worst, gap)))
         return (
-            f"FalkonNewton: {left} of {len(run.residuals)} outputs are above tol={self.tol:g} "
+            f"{who()}: {left} of {len(run.residuals)} outputs are above tol={self.tol:g} "
             f"after {run.state.step} steps and {run.passes} passes (largest gradient {worst:.3g} "
             f"of that at 0, duality gap {gap:.3g} of the risk): {cause}; {cure}."
         )

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.checks import Clock
 from mercer.engines import DEVICE_ENTRIES, Rates
 from mercer.engines.passes import BYTES, SHARE as KEPT, STORED, MemoryPass
-from mercer.errors import speaks
+from mercer.errors import speaks, who
 from mercer.memory import human
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
@@ -109,7 +109,7 @@ class Falkon:
     def __post_init__(self) -> None:
         check_limits(self)
 
-    @speaks("Falkon")
+    @speaks("Falkon", unless_spoken=True)
     def solve(self, problem: Centred) -> Solution:
         """Return coefficients and offsets.
 
@@ -239,7 +239,7 @@ class Falkon:
         state = f"largest relative residual {worst:.3g}"
         state += f", duality gap {gap:.3g} of the risk" if system.alpha > 0 else ""
         return (
-            f"Falkon: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
+            f"{who()}: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
             f"{s.iteration} iterations ({state}): {cause}; {either(cures)}."
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, speaks, who
 from mercer.settings import get_config
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.linear import factor_with_ridge
@@ -235,6 +235,7 @@ class CoordinateDescent(IterativeSolver):
     ):
         self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
 
+    @speaks("CoordinateDescent", unless_spoken=True)
     def solve(self, problem: SparseERM | CheckedSparse, start: Any = None) -> Solution:
         """Solve, from 0 or from given weights.
 
@@ -251,16 +252,13 @@ class CoordinateDescent(IterativeSolver):
             `value` is v; ``extra["offset"]`` is b. ``residual`` is the largest violation.
         """
         if not isinstance(problem, SparseERM | CheckedSparse):
-            raise InvalidInput(
-                f"CoordinateDescent: got a {type(problem).__name__}; it solves SparseERM."
-            )
-        owner = "CoordinateDescent"
+            raise InvalidInput(f"{who()}: got a {type(problem).__name__}; it solves SparseERM.")
         self._check_limits(least=0)
-        checked = problem.checked(owner) if isinstance(problem, SparseERM) else problem
+        checked = problem.checked(who()) if isinstance(problem, SparseERM) else problem
         m = len(checked.rows)
         v = np.zeros(m) if start is None else np.array(start, dtype=float)
         if v.shape != (m,) or not np.isfinite(v).all():
-            raise InvalidInput(f"{owner}: start has shape {v.shape}; give {m} finite numbers.")
+            raise InvalidInput(f"{who()}: start has shape {v.shape}; give {m} finite numbers.")
         return _LassoDescent(self, checked, v).run()
 
 
@@ -394,7 +392,7 @@ class _LassoDescent:
             gap=point.gap,
             primal=point.primal,
             dual=point.dual,
-            message="" if converged else f"CoordinateDescent: {message}",
+            message="" if converged else f"{who()}: {message}",
             extra={
                 "offset": point.b + self.problem.shift,
                 "nonzero": int(np.count_nonzero(point.v)),

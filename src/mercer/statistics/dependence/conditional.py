@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import as_rng, check_index
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, said, speaks, who
 from mercer.memory import require_memory
 from mercer.statistics.base import TestResult
 from mercer.statistics.dependence.conditioning import (
@@ -245,7 +245,7 @@ def _condition(Z: Any, kernel: Any, both: Pair) -> tuple[Any, Any]:
     try:
         points = kz.domain.check_training(points, "Z")
     except InvalidInput as error:
-        raise InvalidInput(f"{who()}: {str(error).removeprefix('Precomputed: ')}") from None
+        raise InvalidInput(f"{who()}: {said(error, 'Precomputed')}") from None
     return kz.fit_params(points, both.weights), points
 
 

@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
 from mercer.checks import check_index
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, said, speaks, who
 from mercer.estimator import ONLY, Plan, study_of
 from mercer.memory import require_memory
 from mercer.models.gp.base import expected_evaluations, search_rng
@@ -509,7 +509,7 @@ def _check_points(given: Any, problem: Problem) -> Any:
             raise InvalidInput(f"inducing has {width[0]} columns, and the rows have {d[0]}")
         domain.match(problem.X, U)
     except InvalidInput as error:
-        text = str(error).rstrip(".").removeprefix(f"{type(domain).__name__}: ")
+        text = said(error, type(domain).__name__).rstrip(".")
         raise InvalidInput(
             f"{who()}: {text}. For inducing give points like the rows, 'pivoted' or 'optimize'."
         ) from error
