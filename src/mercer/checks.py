@@ -158,14 +158,17 @@ def check_whole(name: str, value: Any, low: int) -> None:
         raise InvalidInput(f"{who()}: {name}={value!r}; it must be a whole number ≥ {low}.")
 
 
-def as_rng(rng: Any) -> np.random.Generator:
-    """Return a generator for None, a seed or a generator."""
+def as_rng(value: Any, name: str = "rng") -> Any:
+    """Return a generator for None, a seed or a generator; a random_state may be a RandomState."""
+    legacy = name == "random_state"
+    if legacy and isinstance(value, np.random.RandomState):
+        return value
     try:
-        return np.random.default_rng(rng)
+        return np.random.default_rng(value)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{who()}: rng={rng!r}; give None, a whole number of 0 or more, or a "
-            "numpy.random.Generator."
+            f"{who()}: {name}={value!r}; give None, a whole number of 0 or more, or a "
+            f"numpy.random.Generator{' or RandomState' if legacy else ''}."
         ) from error
 
 

@@ -226,13 +226,13 @@ def test_splits_leave_out_rows_without_weight():
     model = SVC()
     data = model._prepare(X, y, w)
     for cv in (4, [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]):
-        for train, test in splits(cv, X, y, data, None):
+        for train, test in splits(cv, y, data, None):
             assert not set(train) & set(test)
             assert set(data.kept[train]) <= set(range(30)) - {3, 17}
             np.testing.assert_array_equal(data.y[test], y[data.kept[test]])
     for bad in (1, 31, 0, -2, True, "five", 2.5, None, [(np.arange(5), [99])], [([0], [3])]):
         with pytest.raises(InvalidInput), speaking_for("test"):
-            splits(bad, X, y, data, None)
+            splits(bad, y, data, None)
 
 
 # ------------------------------------------------------------------------------- names and weights

@@ -191,7 +191,7 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
 
 def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:
     """Find the clusters by a method, which `pick_method` has chosen or the user has."""
-    _require(asked, 8 * ARRAYS * asked.k * asked.n, f"{asked.k} distances of {asked.n} points",
+    _require(8 * ARRAYS * asked.k * asked.n, f"{asked.k} distances of {asked.n} points",
              "Ask for fewer clusters")  # fmt: skip
     if method == "minibatch":
         return _by_batches(asked, batch_that_fits(asked) if chosen else asked.batch_size)
@@ -200,7 +200,7 @@ def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:
     return _by_matrix(asked) if asked.feature_columns() is None else _by_features(asked)
 
 
-def _require(asked: Asked, needed: int, what: str, cure: str) -> None:
+def _require(needed: int, what: str, cure: str) -> None:
     require_memory(int(needed), f"{who()}: {what}", cure)
 
 
@@ -314,7 +314,7 @@ def pivot_bytes(asked: Asked) -> int:
 def _by_pivots(asked: Asked) -> Fitted:
     needed = pivot_bytes(asked)
     cure = f"Give a {smaller_rank(needed, asked.rank)}, or method='minibatch'"
-    _require(asked, needed, f"features of {asked.n} points with {asked.rank} pivots", cure)
+    _require(needed, f"features of {asked.n} points with {asked.rank} pivots", cure)
     low = pivoted_features(asked.operator(), asked.lengths, asked.weights, asked.rank, asked.rng)
     space = FeatureSpace(low.F.T, asked.weights)
     run = _best_run(asked, space)
@@ -332,7 +332,7 @@ def batch_that_fits(asked: Asked) -> int:
 
 
 def _by_batches(asked: Asked, batch: int) -> Fitted:
-    _require(asked, BATCH_BYTES * (batch + WINDOW) ** 2, f"batches of {batch} points",
+    _require(BATCH_BYTES * (batch + WINDOW) ** 2, f"batches of {batch} points",
              "Give a smaller batch_size")  # fmt: skip
     A = asked.operator()
     space = GramSpace(A, asked.lengths, asked.weights)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.checks import check_index
+from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, ModelFileError, speaks, users_level, who
 from mercer.estimator import (
     ONLY,
@@ -37,7 +37,6 @@ from mercer.models.density.bandwidth import (
     smoothing,
 )
 from mercer.models.density.leave_one_out import best_factor, left_out
-from mercer.models.gp import as_rng
 from mercer.operators import log_sums
 from mercer.solvers import Cost, Solution
 
@@ -583,7 +582,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         require_memory(
             32 * n_samples * bandwidth.d, f"{name}: {n_samples} draws", "Draw fewer at a time"
         )
-        rng = as_rng(random_state)
+        rng = as_rng(random_state, "random_state")
         chosen = rng.choice(len(used), size=n_samples, p=None if w is None else _shares(w))
         drawn = bandwidth.spread(kernel.sample(rng, n_samples, bandwidth.d))
         drawn += used[chosen]

@@ -1,5 +1,4 @@
 from mercer.models.gp.base import (
-    as_rng as as_rng,
     for_output as for_output,
     stack_outputs as stack_outputs,
 )

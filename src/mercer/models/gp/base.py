@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import check_index, check_number
+from mercer.checks import as_rng, check_index, check_number
 from mercer.domains import Table, Tables, is_torch, to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator
@@ -21,19 +21,6 @@ EVALUATIONS = 5  # of the evidence of all rows, as a rule
 def default_kernel() -> Kernel:
     """Return what ``kernel=None`` means: a scaled RBF that starts at the median distance."""
     return 1.0 * RBF("median")
-
-
-def as_rng(random_state: Any) -> Any:
-    """Return a source of random numbers for None, a number, a RandomState or a Generator."""
-    if isinstance(random_state, np.random.Generator | np.random.RandomState):
-        return random_state
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"{who()}: random_state={random_state!r}; give None, a whole number ≥ 0, or a "
-            "generator of numpy.random."
-        ) from error
 
 
 def set_process_params(self: Any, **params: Any) -> Any:
@@ -80,14 +67,18 @@ def check_search(model: Any) -> bool:
     check_index(model.n_restarts, "n_restarts", 0)
     check_index(model.max_iter, "max_iter", 1)
     check_number(model.tol, "tol", 0.0)
-    as_rng(0 if model.random_state is None else model.random_state)
+    _rng_of(model)
     return model.optimizer is not None
+
+
+def _rng_of(model: Any) -> Any:
+    return as_rng(0 if model.random_state is None else model.random_state, "random_state")
 
 
 @speaks
 def search_rng(model: Any) -> Any:
     """Return the source of randomness of a fit; the same for every fit unless given."""
-    rng = as_rng(0 if model.random_state is None else model.random_state)
+    rng = _rng_of(model)
     if isinstance(rng, np.random.RandomState):
         return rng
     return np.random.RandomState(int(rng.integers(2**32 - 1)))

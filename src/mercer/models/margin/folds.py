@@ -59,9 +59,7 @@ def generator(random_state: Any) -> np.random.RandomState:
         raise InvalidInput(f"{who()}: random_state: {error}") from None
 
 
-def splits(
-    cv: Any, X: Any, y: Any, data: Sample, random_state: Any
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def splits(cv: Any, y: Any, data: Sample, random_state: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return training and test positions, among the points kept, of every fold.
 
     `cv` is a number of stratified folds, a splitter of scikit-learn, or pairs of index arrays.

@@ -317,11 +317,11 @@ def common_point(
     """
     u, y = np.abs(weights), space.task.signs
     free = np.ones(len(u), dtype=bool) if most is None else u < most * (1 - COMMON_ROUNDING)
-    found = None
-    for way in (_twins, _meeting):
-        tried = way(space, u, offset, free) if found is None else None
-        if tried is not None and (most is None or (tried[0] <= most).all()):
-            found = tried
+
+    def within(tried: Any) -> Any:
+        return tried if tried and (most is None or (tried[0] <= most).all()) else None
+
+    found = within(_twins(space, u, offset)) or within(_meeting(space, u, offset, free))
     exact = found is not None
     u, distance = _shortest(space, u, offset, free) if found is None else found
     points = space.points if space.data.kept is None else space.data.kept[space.points]
@@ -354,9 +354,7 @@ def _distance(space: HullSpace, u: np.ndarray) -> float:
     return float(np.sqrt(max(0.0, signed @ space.block(some) @ signed)))
 
 
-def _twins(
-    space: HullSpace, u: np.ndarray, offset: bool, free: np.ndarray
-) -> tuple[np.ndarray, float] | None:
+def _twins(space: HullSpace, u: np.ndarray, offset: bool) -> tuple[np.ndarray, float] | None:
     """Return a row of each side that the kernel cannot tell apart, if the weights use any."""
     y, some = space.task.signs, np.flatnonzero(u)
     if len(some) > MANY:

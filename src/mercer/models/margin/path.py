@@ -116,7 +116,7 @@ def path_along_C(
         fresh = clone(model).set_params(C=float(grid[0]))
         fresh._check_params()
         data = fresh._prepare(X, y, sample_weight)
-        folds = None if cv is None else splits(cv, X, y, data, model.random_state)
+        folds = None if cv is None else splits(cv, y, data, model.random_state)
         with speaking_for(name):
             rows = gram_rows(data.kernel, data.X, often=True)
         walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)

@@ -228,7 +228,7 @@ class FoldScorer:
         self.weights = check_weights(sample_weight, self.n)
         self.judge = FoldJudge(model, scoring, self.weights is not None)
         self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model))
-        self.apart = all(_is_apart(train, test, self.n) for train, test in self.folds)
+        self.apart = all(_is_apart(train, test) for train, test in self.folds)
         self.failures: list[tuple[dict, int, Exception]] = []
         self.clock = Clock()
         self.stopped, self.complete, self.tally = False, False, Tally()
@@ -431,7 +431,7 @@ def _positions(index: Any, n: int) -> np.ndarray:
     return np.arange(n)[np.asarray(index, dtype=None if len(index) else int)]
 
 
-def _is_apart(train: np.ndarray, test: np.ndarray, n: int) -> bool:
+def _is_apart(train: np.ndarray, test: np.ndarray) -> bool:
     """Whether no row trains twice or is tested by a model that it trained.
 
     Noise on the diagonal of a Gram matrix would meet such a row.

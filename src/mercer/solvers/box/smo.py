@@ -107,7 +107,7 @@ class SMO(IterativeSolver):
         descent = kind(box, rows, budget)
         try:
             descent.begin(start)
-            return self._solve(box, descent, float(self.tol))
+            return self._solve(descent, float(self.tol))
         finally:
             budget.ticker.close()
             descent.close()
@@ -132,7 +132,7 @@ class SMO(IterativeSolver):
         a = SMO(tol=0.05, max_iter=20 * PILOT).solve(problem).value
         return len(np.unique(index[a != 0])) > MANY * len(np.unique(index))
 
-    def _solve(self, box: CheckedBox, descent: BoxDescent | Direct, tol: float) -> Solution:
+    def _solve(self, descent: BoxDescent | Direct, tol: float) -> Solution:
         goal, before = tol, np.inf
         for _ in range(ROUNDS):
             cause = descent.run(goal)

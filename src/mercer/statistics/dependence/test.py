@@ -286,7 +286,7 @@ def pair_test(
     if null != "permutation":
         shuffled = {"blocks": blocks, "strata": strata, "early_stop": early_stop, "rank": rank}
         _refuse(null, unbiased, pair, shuffled)
-        found = (_moments if null == "moments" else _gamma)(pair, unbiased)
+        found = _moments(pair, unbiased) if null == "moments" else _gamma(pair)
         with np.errstate(over="ignore", under="ignore"):
             mean, variance = (float(np.ldexp(m, k * exponent)) for k, m in enumerate(found[3], 1))
         extra |= {"mean": mean, "variance": variance} | found[4]
@@ -337,7 +337,7 @@ def _refuse(null: str, unbiased: bool, pair: Pair, options: dict[str, Any]) -> N
         )
 
 
-def _gamma(pair: Pair, unbiased: bool) -> tuple[float, float, str, Any, dict]:
+def _gamma(pair: Pair) -> tuple[float, float, str, Any, dict]:
     """Return statistic, p-value, words, moments and more, of the law of Gretton et al. (2007).
 
     For kernels of any diagonal: the mean is (E k(x,x) − ‖μ‖²)(E l(y,y) − ‖ν‖²)/n, the variance

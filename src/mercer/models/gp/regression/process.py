@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import check_index
+from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     ONLY,
@@ -23,7 +23,6 @@ from mercer.estimator import (
     study_of,
 )
 from mercer.models.gp.base import (
-    as_rng,
     check_search,
     default_kernel,
     evaluations,
@@ -329,7 +328,7 @@ class ProcessRegressor(KernelEstimator):
             One draw a column.
         """
         n = check_index(n_samples, "n_samples", 1)
-        rng = as_rng(random_state)
+        rng = as_rng(random_state, "random_state")
         kernel, X = self._new_points(X)
         m = kernel.domain.size(X)
         noise, mean, scale = self._noise_at(with_noise, m), self._mean(X, m), self._scale()
