@@ -33,7 +33,7 @@ import numpy as np
 
 from mercer.domains import to_host
 from mercer.engines.files import replace_file
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, users_level
 
 MAGIC = b"MERCERCP"
 PREFIX = struct.Struct("<8sQI")
@@ -252,7 +252,7 @@ class Checkpoint:
                     f"checkpoint: {self.path!r} could not be written: {error}. The fit goes on, "
                     "and what was written before is kept; make room on the disk.",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=users_level(),
                 )
         self._last = time.monotonic()
         self._cost = self._last - begin

@@ -65,7 +65,7 @@ def set_params(self: Any, **params: Any) -> Any:
         params = {**params, "kernel": as_kernel(kernel)}
     if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
         given = params.get("loss", getattr(self, "loss", None))
-        loss = as_loss(given, type(self).__name__)
+        loss = as_loss(given, who())
         params = {**params, "loss": copy(loss)}  # that of the caller stays as it is
     try:
         return BaseEstimator.set_params(self, **params)
@@ -443,7 +443,7 @@ class KernelEstimator(TakesKernel, BaseEstimator):
         The certificate of the fit.
     """
 
-    _learned = tuple(state.SOLVED)
+    _state = state.others(*state.SOLVED)  # a model of mercer's own tells more of them
     plan = tell_plan
 
     @property

@@ -39,7 +39,7 @@ def choose_prototypes(
         return kernel.domain.keep(points), None
     if word not in WORDS:
         raise InvalidInput(
-            f"{type(model).__name__}: prototypes={word!r}; give 'all', 'random', 'kmeans', or "
+            f"{who()}: prototypes={word!r}; give 'all', 'random', 'kmeans', or "
             "the points themselves."
         )
     if word == "kmeans":
@@ -55,7 +55,7 @@ def choose_prototypes(
 
 def _count(model: Any, available: int) -> int:
     """Return how many prototypes are wanted of the points there are."""
-    rule, owner = model.n_prototypes, type(model).__name__
+    rule = model.n_prototypes
     number = isinstance(rule, int | float | np.number) and not isinstance(rule, bool)
     if isinstance(rule, str) and rule == "sqrt":
         return int(np.ceil(np.sqrt(available)))
@@ -63,12 +63,12 @@ def _count(model: Any, available: int) -> int:
         return int(np.ceil(rule * available))
     if not number or rule < 1 or rule != int(rule):
         raise InvalidInput(
-            f"{owner}: n_prototypes={rule!r}; give a whole number ≥ 1, a share of the points "
+            f"{who()}: n_prototypes={rule!r}; give a whole number ≥ 1, a share of the points "
             "in (0, 1], or 'sqrt'."
         )
     if rule > available:
         warnings.warn(
-            f"{owner}: n_prototypes={rule}, but there are {available} different points; all "
+            f"{who()}: n_prototypes={rule}, but there are {available} different points; all "
             "of them are prototypes.",
             UserWarning,
             stacklevel=users_level(),

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.checks import check_parameter
 from mercer.domains import MISSING, Categories, CategoryCollection, codes_of
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, users_level
 from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.laplacian import LaplacianBound
@@ -249,7 +249,7 @@ class Ordinal(Kernel):
                 f"Ordinal takes its levels in the order of the alphabet: {_listed(levels)}; say "
                 "another order with Ordinal(order=[...]), or this one, to have no warning.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )
         return {"order": tuple(levels)}
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import InvalidInput, NotAKernel, speaks, who
+from mercer.errors import InvalidInput, NotAKernel, speaks, users_level, who
 
 LONG = 100  # entries of a matrix, letters of a text, above which they are not printed
 
@@ -225,7 +225,7 @@ def warn_all_zero(kernel: Any, why: str, cure: str) -> None:
     warnings.warn(
         f"{kernel!r}: {why}, so all kernel values are 0 and nothing can be learned; {cure}.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=users_level(),
     )
 
 

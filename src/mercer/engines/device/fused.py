@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from mercer.errors import users_level
+
 # ---- From the formula of a profile κ(s) to the source of a function that Triton compiles ----
 # A kernel's ``_profile(s, xp)`` is run once on a symbol: what it does to it is written down, a
 # line an operation. Numbers in the formula become arguments, so that another value needs no new
@@ -268,7 +270,7 @@ def _runs_on(device: str) -> bool:
             "computed in tiles by torch, which takes longer. Install a C compiler, or a Triton "
             "that fits the driver.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=users_level(),
         )
         return False
     return True

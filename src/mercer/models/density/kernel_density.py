@@ -577,7 +577,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
             The points, as rows.
         """
         kernel, bandwidth, used, w = self._fitted()
-        name = type(self).__name__
+        name = who()
         n_samples = check_index(n_samples, "n_samples", 1)
         require_memory(
             32 * n_samples * bandwidth.d, f"{name}: {n_samples} draws", "Draw fewer at a time"

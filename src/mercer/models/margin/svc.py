@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer import state
 from mercer.checks import Clock
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator, Sample, accuracy, choose_class, prepare_labels
 from mercer.models.margin.hard import hard_machines, hard_where_possible
 from mercer.models.margin.left_out import loo_values
@@ -206,7 +206,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         values = machine_values(self, X)
         if len(self.classes_) > 2 and not has_pairs(self):
             raise InvalidInput(
-                f"{type(self).__name__}: it was fitted one against the rest and has no values of "
+                f"{who()}: it was fitted one against the rest and has no values of "
                 "pairs; use multi_class='ovo', or decision_function."
             )
         return values

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     KernelEstimator,
     accuracy,
@@ -115,7 +115,7 @@ class NeighborsBase(KernelEstimator):
         check_is_fitted(self)
         if X is None and not self.kernel_.domain.holds_points:
             raise InvalidInput(
-                f"{type(self).__name__}.kneighbors: a fitted model does not keep a precomputed "
+                f"{who()}.kneighbors: a fitted model does not keep a precomputed "
                 "Gram matrix; pass rows of kernel values. To leave each point out, call loo(K)."
             )
         points = None if X is None else self._check_new(X)

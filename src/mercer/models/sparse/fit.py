@@ -62,7 +62,7 @@ def sparse_data(model: Any, data: Sample, loss: Loss, X: Any) -> SparseData:
     total = 0.0 if data.weights is None else float(np.sum(data.weights))
     if not total < HEAVY:
         raise InvalidInput(
-            f"{type(model).__name__}: the weights add up to {total:.3g}, and their squares would "
+            f"{who()}: the weights add up to {total:.3g}, and their squares would "
             "overflow; divide sample_weight and alpha by the same number, which changes nothing."
         )
     kernel, points, domain = data.kernel, data.X, data.kernel.domain
@@ -93,7 +93,7 @@ def sparse_data(model: Any, data: Sample, loss: Loss, X: Any) -> SparseData:
             model.l1_ratio,
             data.weights,
             bool(model.fit_intercept),
-        ).checked(type(model).__name__)
+        ).checked(who())
         for t in targets
     ]
     return SparseData(data, prototypes, indices, problems)

@@ -140,7 +140,7 @@ class Centred:
     --------
     >>> import numpy as np
     >>> from mercer import RBF
-    >>> from mercer.engines.passes.base import row_pass
+    >>> from mercer.engines.passes import row_pass
     >>> from mercer.solvers import Centred, Falkon
     >>> X = np.linspace(0, 1, 500)[:, None]
     >>> k, Z, y = RBF(0.2), X[::25], np.sin(6 * X)

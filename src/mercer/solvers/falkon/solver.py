@@ -87,7 +87,7 @@ class Falkon:
     --------
     >>> import numpy as np
     >>> from mercer import RBF
-    >>> from mercer.engines.passes.base import row_pass
+    >>> from mercer.engines.passes import row_pass
     >>> from mercer.solvers import Centred, Falkon
     >>> X = np.linspace(0, 1, 500)[:, None]
     >>> k, Z = RBF(0.2), X[::25]

@@ -415,7 +415,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
             return self.log_marginal_likelihood_value_
         if self._rows is None:
             raise InvalidInput(
-                f"{type(self).__name__}.log_marginal_likelihood: a model from a file or a pickle "
+                f"{who()}.log_marginal_likelihood: a model from a file or a pickle "
                 "has its inducing points and not the rows it was fitted to; fit it again."
             )
         problem, scaled, U = self._rows
@@ -464,9 +464,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         if not self._is_fitted():
             return out
         n, m = len(out), len(self.inducing_factor_)
-        require_memory(
-            8 * n * (2 * n + 2 * m), f"{type(self).__name__}: {n} new points", "Give fewer points"
-        )
+        require_memory(8 * n * (2 * n + 2 * m), f"{who()}: {n} new points", "Give fewer points")
         K = cross(kernel, X, self.X_fit_).tile(slice(0, n), slice(0, m))
         A = solve_triangular(self.inducing_factor_, np.asarray(K, dtype=float).T, lower=True)
         out -= A.T @ A
