@@ -20,7 +20,7 @@ BOUNDS = {
     "engines": 0,
     "engines_else": 0,
     "torch": 7,
-    "cycles": 5,
+    "cycles": 4,
     "largest_cycle": 12,
     "class_names": 5,
     "stems": 14,

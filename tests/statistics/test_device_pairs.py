@@ -7,7 +7,8 @@ from mercer import RBF, Laplacian, Linear
 from mercer.operators import device as sums
 from mercer.statistics import hsic, hsic_agg_test, hsic_split_test, hsic_test
 from mercer.statistics.dependence import shuffled
-from mercer.statistics.device import DeviceDraws, DeviceGathered
+from mercer.statistics.dependence.shuffled import DeviceGathered
+from mercer.statistics.permutation import DeviceDraws
 
 torch = pytest.importorskip("torch")
 

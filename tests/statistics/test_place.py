@@ -8,16 +8,22 @@ from mercer import RBF, Laplacian, Linear, Matern, Polynomial
 from mercer.errors import InvalidInput, speaking_for
 from mercer.operators import Place, device as sums, place_of
 from mercer.statistics import (
-    device,
     hsic_test,
     k_sample_test,
     ksd_test,
     mmd,
     mmd_agg_test,
     mmd_test,
+    permutation,
 )
-from mercer.statistics.device import DeviceDraws, drawn_there
-from mercer.statistics.permutation import Relabel, Shuffle, Signs, resample
+from mercer.statistics.permutation import (
+    DeviceDraws,
+    Relabel,
+    Shuffle,
+    Signs,
+    drawn_there,
+    resample,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -226,14 +232,14 @@ def test_draws_on_a_device(monkeypatch):
 
 def test_draws_do_not_depend_on_batches():
     design = DeviceDraws(Signs(5), Place("cpu", False))
-    one = design.draw(np.random.default_rng(1), 2 * device.CHUNK)
+    one = design.draw(np.random.default_rng(1), 2 * permutation.CHUNK)
     rng = np.random.default_rng(1)
-    two = torch.cat([design.draw(rng, device.CHUNK) for _ in range(2)])
+    two = torch.cat([design.draw(rng, permutation.CHUNK) for _ in range(2)])
     assert (one == two).all()
 
 
 def test_who_draws(monkeypatch):
-    monkeypatch.setattr(device, "MANY", 100)
+    monkeypatch.setattr(permutation, "MANY", 100)
     there, here = Place("cuda:0", True), Place("cpu", True)
     labels = np.repeat([0, 1], 50)
     assert isinstance(drawn_there(Relabel(labels), there, 99), DeviceDraws)
@@ -248,14 +254,14 @@ def test_who_draws(monkeypatch):
         assert drawn_there(design, there, 99) is design
     design = Signs(100)
     assert drawn_there(design, here, 99) is design and drawn_there(design, None, 99) is design
-    monkeypatch.setattr(device, "MANY", 10**9)
+    monkeypatch.setattr(permutation, "MANY", 10**9)
     assert drawn_there(design, there, 99) is design
 
 
 @pytest.fixture
 def drawn_by_the_device(monkeypatch):
     def everywhere(design, place, draws):
-        if place is None or not device.plain(design):
+        if place is None or not permutation.plain(design):
             return design
         return DeviceDraws(design, place)
 

@@ -9,9 +9,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from mercer.checks import check_index
+from mercer.domains import namespace
 from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import named_when_full
-from mercer.operators import with_first
+from mercer.operators import Place, with_first
 from mercer.statistics.base import TestResult, check_finite
 from mercer.threads import Ticker
 
@@ -405,3 +406,60 @@ class CountedRelabel:
                     left = left - share
                 one[-1, group] = left
         return drawn
+
+
+# ---- Draws made on a device, where those of a host would take longer than what is done with
+# them.
+
+
+MANY = 2**22  # labels in all draws up to which a host draws them, the same for all engines
+CHUNK = 256  # draws of one seed; fixed, so that batches do not change the draws
+
+
+class DeviceDraws:
+    """Draws of a design in which any row may change places with any other.
+
+    A random order of the rows is that of independent random numbers. These have 63 bits: that two
+    of some thousand agree, and the order prefers one, is an event of probability 1e-12. A generator
+    on the device takes its seeds from that of the user, so a seed fixes the draws, on one kind of
+    device; they are others than NumPy's from the same seed, and as valid.
+    """
+
+    def __init__(self, design: Any, place: Place):
+        self.design, self.place = design, place
+
+    def draw(self, rng: np.random.Generator, size: int) -> Any:
+        """Return `size` draws, one a row, as a tensor."""
+        parts = [
+            self._chunk(min(CHUNK, size - start), int(rng.integers(2**63)))
+            for start in range(0, size, CHUNK)
+        ]
+        return namespace(parts[0]).concatenate(parts)
+
+    def _chunk(self, size: int, seed: int) -> Any:
+        design, place = self.design, self.place
+        if isinstance(design, Signs):
+            return place.signs(size, design.n, seed)
+        if isinstance(design, Shuffle):
+            return place.orders(size, design.n, seed)
+        order = place.orders(size, len(design.labels), seed)
+        return place.tensor(np.asarray(design.labels))[order]
+
+
+def drawn_there(design: Any, place: Place | None, draws: int) -> Any:
+    """Return the design, or the same made on a device where that pays."""
+    if place is None or not place.remote or not plain(design):
+        return design
+    size = design.n if isinstance(design, Shuffle | Signs) else len(design.labels)
+    return DeviceDraws(design, place) if size * draws > MANY else design
+
+
+def plain(design: Any) -> bool:
+    """Whether any row of a design may change places with any other."""
+    if isinstance(design, Shuffle):
+        return design.plain
+    if isinstance(design, Signs):
+        return design.count == design.n
+    if not isinstance(design, Relabel):
+        return False
+    return len(design.groups) == 1 and design.moving == len(design.heads) == len(design.labels)

@@ -3,7 +3,7 @@ from mercer.statistics.dependence.aggregated import (
     paired_collections as paired_collections,
 )
 from mercer.statistics.dependence.conditional import kci_test as kci_test
-from mercer.statistics.dependence.shuffled import ROUNDING as ROUNDING, Contrast as Contrast
+from mercer.statistics.dependence.shuffled import Contrast as Contrast
 from mercer.statistics.dependence.test import (
     check_options as check_options,
     hsic as hsic,

@@ -20,13 +20,15 @@ from mercer.statistics.dependence.shuffled import (
     Contrast,
     Factored,
     centred_matrix,
+    centred_on_device,
+    contrast_on_device,
     fits_device,
     gram_matrix,
     require_observations,
+    rounding,
     shuffles,
 )
 from mercer.statistics.dependence.test import design_words
-from mercer.statistics.device import centred_on_device, contrast_on_device, rounding
 from mercer.statistics.factors import pivoted_factor, rank_words
 from mercer.statistics.kernels import grid, listed
 from mercer.statistics.observations import labels_at, observations, rescaled

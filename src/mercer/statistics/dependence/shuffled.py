@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains import namespace
 from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, Precomputed, PrecomputedBound
 from mercer.memory import row_blocks
 from mercer.operators import (
     Gram,
     Place,
+    gathered_sums,
     gram_of,
     inverses,
     joint,
@@ -138,6 +140,7 @@ class Contrast:
 ROUNDING = 1e-14  # part of ‖A‖‖L‖ that the order of a sum of products may change
 FEW = 6  # features up to which products with the whole matrix beat gathering its entries
 MANY = 256  # rows from which on a look for features costs less than it may save
+SINGLE = 2.0**-21  # part of ‖A‖‖L‖ that rounding may change where values have single precision
 GROUP = 8  # arrangements whose kernel values are computed together
 
 
@@ -163,8 +166,6 @@ def shuffles(pair: Pair, unbiased: bool) -> Any:
     if x is not None and y is not None:
         return Factored(x, y, w, unbiased, exact=True, place=pair.place)
     if fits_device(pair, 2):
-        from mercer.statistics.device import DeviceGathered
-
         return DeviceGathered(pair, w, unbiased)
     if stored and y is not None and y.rank <= FEW:
         return Mixed(gram_matrix(pair.kernel_x, pair.X), y, w, unbiased)
@@ -222,6 +223,67 @@ class Gathered:
         """Return the estimates of arrangements."""
         a, b = self.diagonals
         return 2.0 * shuffled(self.A, self.L, P) + b[P] @ a
+
+
+class DeviceGathered:
+    """Both matrices on a device; sums that differ by less than `resolution` may be equal."""
+
+    words, error = "", 0.0
+
+    def __init__(self, pair: Pair, w: np.ndarray, unbiased: bool):
+        place: Any = pair.place
+        self.place: Place = place
+        self.A = contrast_on_device(pair.kernel_x, pair.X, w, unbiased, self.place)
+        self.L = centred_on_device(pair.kernel_y, pair.Y, self.place)
+        self.resolution = rounding(self.A, self.L)
+        self.observed = float(self.evaluate(np.arange(pair.n)[None])[0])
+
+    def evaluate(self, P: Any) -> np.ndarray:
+        """Return the estimates of arrangements."""
+        return np.asarray(gathered_sums([self.A], self.L, self.place.tensor(P))[:, 0].cpu())
+
+
+def contrast_on_device(kernel: Kernel, X: Any, w: np.ndarray, unbiased: bool, place: Place) -> Any:
+    """Return the matrix A of `contrast` as a tensor."""
+    K, parts = _gram(kernel, X, w, unbiased, place)
+    diagonal = K.diagonal().double().clone().cpu().numpy()  # K is overwritten below
+    _add_shift(K, parts, place)
+    scaled = place.wide(parts.scale * w).to(K.dtype)
+    K *= scaled[:, None]
+    K *= place.wide(w).to(K.dtype)
+    K.diagonal().sub_(place.wide(parts.excess(diagonal)).to(K.dtype))
+    return K
+
+
+def centred_on_device(kernel: Kernel, Y: Any, place: Place) -> Any:
+    """Return a centred kernel matrix as a tensor; points all the same give 0 exactly."""
+    L, parts = _gram(kernel, Y, np.ones(len(Y)), False, place)
+    if parts.scale == 0.0:
+        return L.zero_()
+    return _add_shift(L, parts, place)
+
+
+def rounding(A: Any, L: Any) -> float:
+    """Return how far equal sums of products may be apart."""
+    part = ROUNDING if A.element_size() == 8 else SINGLE
+    return part * float(A.norm().double() * L.norm().double())
+
+
+def _gram(
+    kernel: Kernel, X: Any, w: np.ndarray, unbiased: bool, place: Place
+) -> tuple[Any, Contrast]:
+    """Return K as a tensor of our own, and the parts of A."""
+    K, weights = place.gram(kernel, X), place.wide(w)
+    sums = namespace(K).concatenate([(part * weights).sum(1) for part in K.split(4096)])
+    diagonal = K.diagonal().double()
+    return K, Contrast.of(sums.cpu().numpy(), diagonal.cpu().numpy(), w, unbiased)
+
+
+def _add_shift(K: Any, parts: Contrast, place: Place) -> Any:
+    shift = place.wide(parts.shift).to(K.dtype)
+    K += shift[:, None]
+    K += shift
+    return K
 
 
 class Banded:

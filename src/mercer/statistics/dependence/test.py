@@ -19,6 +19,7 @@ from mercer.statistics.dependence.moments import (
 )
 from mercer.statistics.dependence.shuffled import (
     Contrast,
+    DeviceGathered,
     Factored,
     bound_values,
     centred_matrix,
@@ -26,7 +27,6 @@ from mercer.statistics.dependence.shuffled import (
     require_observations,
     shuffles,
 )
-from mercer.statistics.device import DeviceGathered, drawn_there
 from mercer.statistics.factors import pivoted_factor, rank_words
 from mercer.statistics.observations import (
     Observations,
@@ -35,7 +35,7 @@ from mercer.statistics.observations import (
     observations,
     rescaled,
 )
-from mercer.statistics.permutation import Shuffle, drawn_result
+from mercer.statistics.permutation import Shuffle, drawn_result, drawn_there
 from mercer.statistics.samples import Pair, paired
 
 # ---- The Hilbert-Schmidt independence criterion: how far a joint law is from independence ----

@@ -3,7 +3,7 @@ from mercer.statistics.two_sample.aggregated import (
     mmd_agg_test as mmd_agg_test,
 )
 from mercer.statistics.two_sample.discrepancy import mmd as mmd, witness as witness
-from mercer.statistics.two_sample.forms import Forms as Forms, choose_forms as choose_forms
+from mercer.statistics.two_sample.forms import choose_forms as choose_forms
 from mercer.statistics.two_sample.k_sample import holm as holm, k_sample_test as k_sample_test
 from mercer.statistics.two_sample.labels import (
     Labelled as Labelled,

@@ -21,10 +21,9 @@ from mercer.statistics.base import (
     combined,
     combined_result,
 )
-from mercer.statistics.device import drawn_there
 from mercer.statistics.factors import rank_words
 from mercer.statistics.kernels import FAMILIES, grid, listed
-from mercer.statistics.permutation import resample
+from mercer.statistics.permutation import drawn_there, resample
 from mercer.statistics.two_sample.discrepancy import Discrepancy
 from mercer.statistics.two_sample.forms import choose_forms, transposed_product
 from mercer.statistics.two_sample.labels import Labelled, centred_features, labelled

@@ -12,8 +12,12 @@ from mercer.kernels import Bound
 from mercer.operators import quadratic
 from mercer.rkhs import Function
 from mercer.statistics.base import check_estimator, check_finite
-from mercer.statistics.device import DeviceForms
-from mercer.statistics.two_sample.forms import FeatureForms, choose_forms, transposed_product
+from mercer.statistics.two_sample.forms import (
+    DeviceForms,
+    FeatureForms,
+    choose_forms,
+    transposed_product,
+)
 from mercer.statistics.two_sample.labels import Labelled, labelled
 
 

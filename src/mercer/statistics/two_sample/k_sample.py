@@ -12,11 +12,11 @@ from mercer.domains import namespace
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.kernels import Kernel
 from mercer.statistics.base import TestResult
-from mercer.statistics.device import drawn_there
 from mercer.statistics.permutation import (
     CountedRelabel,
     Relabel,
     drawn_result,
+    drawn_there,
     resample,
     row_labels,
 )

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import is_torch
+from mercer.domains import is_torch, namespace
 from mercer.errors import InvalidInput, users_level, who
 from mercer.kernels import Kernel, Linear
 from mercer.memory import require_memory
 from mercer.operators import Place, place_of
 from mercer.settings import get_config
-from mercer.statistics.device import vectors_there
 from mercer.statistics.permutation import CountedRelabel, Relabel, Signs, row_labels
 from mercer.statistics.samples import as_counts, pool
 
@@ -343,3 +342,24 @@ def weights_of(sample_weight: Any, names: list[str]) -> list[Any]:
             "may be None."
         )
     return list(sample_weight)
+
+
+def vectors_there(member: Any, weights: np.ndarray, counts: np.ndarray | None) -> Any:
+    """Return how much of each row is in a sample, from draws made on a device, (b, N).
+
+    Parameters
+    ----------
+    member : tensor of bool of shape (b, N) or (b, number of copies)
+        Which rows, or which copies of rows, are in the sample.
+    weights : ndarray of shape (N,)
+        Weights of the rows.
+    counts : ndarray of shape (N,) or None
+        The weights, where they are numbers of copies.
+    """
+    if counts is not None and member.shape[1] != len(counts):
+        of = np.repeat(np.arange(len(counts)), counts)
+        out = member.new_zeros((len(member), len(counts))).int()
+        return out.index_add_(1, namespace(out).as_tensor(of, device=out.device), member.int())
+    if (weights == 1).all():
+        return member
+    return member * namespace(member).as_tensor(weights, device=member.device)

@@ -13,8 +13,7 @@ from mercer.errors import InvalidInput, speaks, who
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.statistics.base import TestResult, check_estimator, check_finite, check_null
-from mercer.statistics.device import drawn_there
-from mercer.statistics.permutation import Design, drawn_result, resample
+from mercer.statistics.permutation import Design, drawn_result, drawn_there, resample
 from mercer.statistics.two_sample.discrepancy import Discrepancy, Wild
 from mercer.statistics.two_sample.forms import FeatureForms, LowRankForms, choose_forms
 from mercer.statistics.two_sample.labels import Labelled, labelled
