@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -164,13 +165,9 @@ class Combination(Kernel):
         X = self.domain.check(X)
         if self._grouped and sample_weight is not None:
             sample_weight = np.repeat(sample_weight, X.sizes)  # each has the weight of its group
-        parts = {name: getattr(self, name) for name in self._parts}
-        return self._replace(
-            {
-                name: part.fit_params(self._seen_by(part, X), sample_weight)
-                for name, part in parts.items()
-            }
-        )
+        parts = zip(self._parts, self._kernels(), strict=True)
+        fitted = {n: k.fit_params(self._seen_by(k, X), sample_weight) for n, k in parts}
+        return self._replace(fitted)
 
     @property
     def theta(self) -> np.ndarray:
@@ -411,24 +408,42 @@ class Product(Combination):
         return f"{_factor(self.k1)} * {right}"
 
 
-class PowerBound(CombinedBound):
-    """Tiles Kᵖ, entry by entry."""
+class EntrywiseBound(CombinedBound):
+    """Tiles f(K), entry by entry."""
 
     def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
-        """Raise to the power."""
-        return tiles[0] ** int(self.kernel.degree)
+        """Apply f."""
+        return self.kernel._value(tiles[0])
 
     def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
-        """Return C p Kᵖ⁻¹."""
-        p = int(self.kernel.degree)
-        return [C * (p * tiles[0] ** (p - 1))]
+        """Return C f′(K)."""
+        return [C * self.kernel._slope(tiles[0])]
 
 
-class Power(Combination):
-    """kᵖ for a whole number p ≥ 1 (other powers need not be kernels)."""
+class Entrywise(Combination):
+    """f(k) of one kernel; `_value` is f and `_slope` f′."""
 
     _parts = ("kernel",)
-    _bound = PowerBound
+    _bound = EntrywiseBound
+    _value: Callable[[Any], Any]
+    _slope: Callable[[Any], Any]
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """As the kernel itself."""
+        return self.kernel.characteristic
+
+    def _diag(self, X: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return self._value(k._diag(Z))
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return k._pull_diag(Z, c * self._slope(k._diag(Z)))
+
+
+class Power(Entrywise):
+    """kᵖ for a whole number p ≥ 1 (other powers need not be kernels)."""
 
     def __init__(self, kernel: Kernel, degree: int):
         super().__init__(kernel=kernel, degree=degree)
@@ -441,19 +456,12 @@ class Power(Combination):
                 f"k ** {self.degree!r}: only whole powers of 1 or more are sure to be kernels."
             )
 
-    @property
-    def characteristic(self) -> bool:  # type: ignore[override]
-        """As the kernel itself."""
-        return self.kernel.characteristic
+    def _value(self, K: Any) -> Any:
+        return K ** int(self.degree)
 
-    def _diag(self, X: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._diag(Z) ** int(self.degree)
-
-    def _pull_diag(self, X: Any, c: Any) -> Any:
-        ((k, Z),) = self._inside(X)
+    def _slope(self, K: Any) -> Any:
         p = int(self.degree)
-        return k._pull_diag(Z, c * (p * k._diag(Z) ** (p - 1)))
+        return p * K ** (p - 1)
 
     def _geometry(self) -> Geometry | None:
         (g,) = self._geometries()
@@ -493,39 +501,16 @@ def _factor(kernel: Kernel, operation: str = "*") -> str:
 # ---- Power series of a kernel: the exponential, and any with non-negative coefficients ----
 
 
-class ExpBound(CombinedBound):
-    """Tiles exp(K)."""
-
-    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
-        """Exponentiate."""
-        return self.xp.exp(tiles[0])
-
-    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
-        """Return C exp(K)."""
-        return [C * self.xp.exp(tiles[0])]
-
-
-class Exp(Combination):
+class Exp(Entrywise):
     """exp(k) = Σₘ kᵐ/m!."""
-
-    _parts = ("kernel",)
-    _bound = ExpBound
 
     def __init__(self, kernel: Kernel):
         super().__init__(kernel=kernel)
 
-    @property
-    def characteristic(self) -> bool:  # type: ignore[override]
-        """As the kernel itself."""
-        return self.kernel.characteristic
+    def _value(self, K: Any) -> Any:
+        return namespace(K).exp(K)
 
-    def _diag(self, X: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return Bound(self, X).xp.exp(k._diag(Z))
-
-    def _pull_diag(self, X: Any, c: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._pull_diag(Z, c * self._diag(X))
+    _slope = _value
 
     def _geometry(self) -> Geometry | None:
         (g,) = self._geometries()
@@ -535,24 +520,8 @@ class Exp(Combination):
         return f"{_factor(self.kernel, '.')}.exp()"
 
 
-class SeriesBound(CombinedBound):
-    """Tiles Σ cₘKᵐ by Horner's rule."""
-
-    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
-        """Evaluate the polynomial."""
-        return _horner(self.kernel.coefficients, tiles[0])
-
-    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
-        """Return C Σ m cₘKᵐ⁻¹."""
-        slopes = [m * c for m, c in enumerate(self.kernel.coefficients)][1:]
-        return [C * _horner(slopes, tiles[0])]
-
-
-class Series(Combination):
+class Series(Entrywise):
     """Σₘ cₘkᵐ with coefficients cₘ ≥ 0, the first one for m = 0."""
-
-    _parts = ("kernel",)
-    _bound = SeriesBound
 
     def __init__(self, kernel: Kernel, coefficients: tuple[float, ...]):
         super().__init__(kernel=kernel, coefficients=coefficients)
@@ -581,14 +550,11 @@ class Series(Combination):
         """
         return self.kernel.characteristic and any(c > 0 for c in tuple(self.coefficients)[1:])
 
-    def _diag(self, X: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return _horner(self.coefficients, k._diag(Z))
+    def _value(self, K: Any) -> Any:
+        return _horner(self.coefficients, K)
 
-    def _pull_diag(self, X: Any, c: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        slopes = [m * a for m, a in enumerate(self.coefficients)][1:]
-        return k._pull_diag(Z, c * _horner(slopes, k._diag(Z)))
+    def _slope(self, K: Any) -> Any:
+        return _horner([m * c for m, c in enumerate(self.coefficients)][1:], K)
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.series({[float(c) for c in self.coefficients]!r})"

@@ -116,10 +116,9 @@ class ParquetReader:
         except InvalidInput:
             raise
         except Exception as error:  # pyarrow has exception classes of its own
-            raise refusal(
-                "RowBlocks",
-                f"rows {self.first} to {self.first + self.stop - self.start - 1} of "
-                f"{self.mark.name!r} cannot be read: {_reason(error)}",
+            raise InvalidInput(
+                f"RowBlocks: rows {self.first} to {self.first + self.stop - self.start - 1} of "
+                f"{self.mark.name!r} cannot be read: {_reason(error)}"
             ) from None
 
     def _split(self, table: Any) -> tuple[Any, Any, Any]:
@@ -164,8 +163,8 @@ class _Cursor:
             batch = next(self.batches, None) if self.rest is None else self.rest
             self.rest = None
             if batch is None:
-                raise refusal(
-                    "RowBlocks", f"{self.key[0].name!r} ends {stop - self.at} rows too early."
+                raise InvalidInput(
+                    f"RowBlocks: {self.key[0].name!r} ends {stop - self.at} rows too early."
                 )
             size = batch.num_rows
             low = max(0, start - self.at)
@@ -285,37 +284,35 @@ def _wanted(
     targets = () if target is None else (target,) if isinstance(target, str) else tuple(target)
     for what, given in (("columns", columns), ("drop", drop)):
         if isinstance(given, str):
-            raise refusal("RowBlocks", f"{what}={given!r}; give a list of names: [{given!r}].")
+            raise InvalidInput(f"RowBlocks: {what}={given!r}; give a list of names: [{given!r}].")
     if columns is not None and len(drop):
-        raise refusal("RowBlocks", "columns= and drop= are two ways to choose; give one.")
+        raise InvalidInput("RowBlocks: columns= and drop= are two ways to choose; give one.")
     special = (*targets, *filter(None, [weight]))
     left = tuple(n for n in names if n not in special and n not in drop)
     chosen = left if columns is None else tuple(columns)
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        raise refusal("RowBlocks", f"{file!r} has two columns called {twice!r}; rename one.")
+        raise InvalidInput(f"RowBlocks: {file!r} has two columns called {twice!r}; rename one.")
     roles = {"target": targets, "column": chosen, "weight": special[len(targets) :], "drop": drop}
     absent = [(role, n) for role, some in roles.items() for n in some if n not in names]
     if absent:
         role, name = absent[0]
         known = column_names(names, name)
-        raise refusal("RowBlocks", f"{role} {name!r} is not in {file!r}; {known}.")
+        raise InvalidInput(f"RowBlocks: {role} {name!r} is not in {file!r}; {known}.")
     both = [n for n in (*chosen, *drop) if n in special] or [n for n in targets if n == weight]
     if both:
-        raise refusal(
-            "RowBlocks",
-            f"column {both[0]!r} is asked for in two roles; points, target, weight and "
-            "drop are different columns.",
+        raise InvalidInput(
+            f"RowBlocks: column {both[0]!r} is asked for in two roles; points, target, weight and "
+            "drop are different columns."
         )
     if columns is None and not chosen:
-        raise refusal(
-            "RowBlocks",
-            f"no column of {file!r} is left for the points; drop fewer than all: its "
-            f"columns are {', '.join(map(repr, names))}.",
+        raise InvalidInput(
+            f"RowBlocks: no column of {file!r} is left for the points; drop fewer than all: its "
+            f"columns are {', '.join(map(repr, names))}."
         )
     if len(set(chosen)) < len(chosen) or not chosen:
-        raise refusal(
-            "RowBlocks", f"columns={list(chosen)!r} of {file!r}; give at least one name, each once."
+        raise InvalidInput(
+            f"RowBlocks: columns={list(chosen)!r} of {file!r}; give at least one name, each once."
         )
     return _Wanted(chosen, targets, isinstance(target, str), weight, columns is None)
 
@@ -323,10 +320,9 @@ def _wanted(
 def _check_schema(schema: Any, name: str, wanted: _Wanted) -> None:
     missing = [n for n in wanted.names if n not in schema.names]
     if missing:
-        raise refusal(
-            "RowBlocks",
-            f"{name!r} has no column {missing[0]!r}, which other files have; all files "
-            "must have the same columns.",
+        raise InvalidInput(
+            f"RowBlocks: {name!r} has no column {missing[0]!r}, which other files have; all files "
+            "must have the same columns."
         )
     kinds = {n: schema.field(n).type for n in (*wanted.columns, *filter(None, [wanted.weight]))}
     odd = [column for column, kind in kinds.items() if not _is_number(kind)]
@@ -340,19 +336,18 @@ def _check_schema(schema: Any, name: str, wanted: _Wanted) -> None:
         cure = f"encode {them}, or leave {'it' if len(texts) == 1 else 'them'} out: drop={texts!r}"
     else:
         cure = "encode it, or take it out of columns="
-    raise refusal(
-        "RowBlocks",
-        f"column {first!r} of {name!r} holds {kinds[first]} values where numbers belong; {cure}.",
+    raise InvalidInput(
+        f"RowBlocks: column {first!r} of {name!r} holds {kinds[first]} values where numbers "
+        f"belong; {cure}."
     )
 
 
 def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> InvalidInput:
     more, less = sorted(has - expected), sorted(expected - has)
     parts = ([f"has {more[0]!r} too"] if more else []) + ([f"lacks {less[0]!r}"] if less else [])
-    return refusal(
-        "RowBlocks",
-        f"{name!r} has other columns than {first!r}: it {' and '.join(parts)}. All "
-        "files must have the same columns, or name those to use: columns=[...].",
+    return InvalidInput(
+        f"RowBlocks: {name!r} has other columns than {first!r}: it {' and '.join(parts)}. All "
+        "files must have the same columns, or name those to use: columns=[...]."
     )
 
 
