@@ -38,10 +38,9 @@ def open_parquet(path: str, name: str, damaged: str = "", **options: Any) -> Any
         return parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, **options)
     except Exception as error:  # pyarrow has exception classes of its own
         file.close()
-        if damaged:
-            raise InvalidInput(f"{damaged}: {_reason(error)}") from None
-        text = f"{name!r} is damaged, truncated, or no Parquet file: {_reason(error)}"
-        raise refusal("RowBlocks", text) from None
+        words = damaged or f"{name!r} is damaged, truncated, or no Parquet file"
+        text = f"{words}: {_reason(error)}"
+        raise (InvalidInput(text) if damaged else refusal("RowBlocks", text)) from None
 
 
 def _reason(error: Exception) -> str:
