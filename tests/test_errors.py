@@ -1,12 +1,16 @@
 """Errors: what they are caught as, what they carry, and that they survive a process boundary."""
 
 import pickle
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import errors
+from mercer import KernelRidge, Ordinal, Spectrum, errors
+from mercer.solvers import SMO, BoxQP
 
 
 @pytest.mark.parametrize(
@@ -70,3 +74,52 @@ def test_defaults():
     assert errors.NotAKernel("m").counterexample is None
     assert errors.NotPositiveDefinite("m").smallest_eigenvalue is None
     assert errors.MemoryBudgetExceeded("m").needed == 0
+
+
+def test_a_refusal_keeps_its_name_and_its_text_apart():
+    error = errors.refusal("Vectors", "X: is odd.")
+    for again in (error, pickle.loads(pickle.dumps(error))):
+        assert str(again) == "Vectors: X: is odd." and isinstance(again, errors.InvalidInput)
+        assert errors.said(again, "Table", "Vectors") == "X: is odd."
+        assert errors.said(again, "Table") == errors.said(again) == str(again)
+    plain = errors.InvalidInput("Vectors: X is odd.")
+    assert errors.said(plain, "Vectors", "") == str(plain)
+
+
+def test_no_message_is_cut_to_be_said_by_another():
+    cuts = re.compile(r"""removeprefix\(f?["'][^"']*: ["']\)|partition\(["']: ["']\)""")
+    source = Path(errors.__file__).parent
+    found = [file for file in source.rglob("*.py") if cuts.search(file.read_text())]
+    assert not found, "keep name and text apart: errors.refusal and errors.said"
+
+
+def test_a_solver_speaks_in_the_name_of_the_model_that_asks_it():
+    A = np.random.default_rng(0).standard_normal((40, 40))
+    y = np.where(A[0] < 0, 1.0, -1.0)
+    box = (-y, np.minimum(0.0, 10.0 * y), np.maximum(0.0, 10.0 * y), (0.0,))
+    problem = BoxQP((A + A.T) / 2, *box)
+    with pytest.raises(errors.NotPositiveDefinite, match=r"^SMO: the matrix is not"):
+        SMO().solve(problem)
+    with (
+        errors.speaking_for("Model"),
+        pytest.raises(ValueError, match=r"^Model: the matrix is not"),
+    ):
+        SMO().solve(problem)
+    few = SMO(tol=1e-9, max_iter=1).solve(replace(problem, K=A @ A.T))
+    assert few.message == f"SMO: {few.extra['text']}"
+    assert few.extra["text"].startswith(few.extra["why"] + " (KKT violation")
+
+
+@pytest.mark.parametrize(
+    "warn",
+    [
+        lambda: Spectrum(9).fit_params(["ab", "b"]),
+        lambda: Ordinal().fit_params(["low", "high", "middle"]),
+        lambda: KernelRidge(Spectrum(9)).fit(["ab", "b"], [0.0, 1.0]),
+    ],
+    ids=["kernel", "categories", "model"],
+)
+def test_a_warning_names_the_line_of_the_user(warn):
+    with pytest.warns(UserWarning) as seen:
+        warn()
+    assert {w.filename for w in seen} == {__file__}

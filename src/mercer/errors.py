@@ -91,15 +91,7 @@ def _speaking(function: Callable[..., Any], name: str, unless_spoken: bool) -> C
 
 
 class MercerError(Exception):
-    """Root of every exception raised by mercer.
-
-    Attributes
-    ----------
-    parts : tuple of two str
-        Who refuses and what is said, where others may say it in their own name; else empty.
-    """
-
-    parts: tuple[str, str] = ("", "")
+    """Root of every exception raised by mercer."""
 
 
 class InvalidInput(MercerError, ValueError):
@@ -109,13 +101,13 @@ class InvalidInput(MercerError, ValueError):
 def refusal(name: str, text: str) -> InvalidInput:
     """Return what a name refuses, as one for which others may speak: see `said`."""
     error = InvalidInput(f"{name}: {text}")
-    error.parts = name, text
+    vars(error)["parts"] = name, text
     return error
 
 
 def said(error: MercerError, *names: str) -> str:
     """Return what an error says, without the name before it if that is one of these."""
-    name, text = error.parts
+    name, text = vars(error).get("parts", ("", ""))
     return text if name and name in names else str(error)
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 
+import numpy as np
 import pytest
 
 from tools import check
@@ -86,3 +87,14 @@ def test_what_tests_share_is_tested_by_those_that_use_it(tree):
 
 def test_every_file_beside_the_source_has_tests_that_exist():
     assert all((check.ROOT / name).exists() for pair in check.ELSEWHERE.items() for name in pair)
+
+
+def test_of_many_tests_the_nearest_run_and_a_part_of_the_others(monkeypatch):
+    monkeypatch.setattr(check, "NEAREST", 3)
+    monkeypatch.setattr(check, "SAMPLE", 4)
+    assert check.sampled(list(range(7))) == list(range(7))
+    assert check.sampled(list(range(8))) == [0, 1, 2, 3, 5, 7]
+    for count in range(8, 60):
+        kept = check.sampled(list(range(count)))
+        steps = np.diff(kept[3:])
+        assert kept[:3] == [0, 1, 2] and len(kept) <= 7 and len(set(steps)) <= 1
