@@ -101,8 +101,8 @@ def test_a_solver_speaks_in_the_name_of_the_model_that_asks_it():
     with pytest.raises(errors.NotPositiveDefinite, match=r"^SMO: the matrix is not"):
         SMO().solve(problem)
     with (
-        errors.speaking_for("Model"),
-        pytest.raises(ValueError, match=r"^Model: the matrix is not"),
+        errors.speaking_for("SVC"),
+        pytest.raises(ValueError, match=r"^SVC: the matrix is not"),
     ):
         SMO().solve(problem)
     few = SMO(tol=1e-9, max_iter=1).solve(replace(problem, K=A @ A.T))
