@@ -144,7 +144,7 @@ def prepared(path, budget=None):
     return prepare(read_table(str(path), budget=budget), arguments)
 
 
-N = 20_000
+N = 8_000
 SHAPES = {
     "one short column": {"y": np.arange(10, 10 + N) % 90},
     "numbers": {f"x{i}": np.sqrt(np.arange(2.0, N + 2)) for i in range(5)},
