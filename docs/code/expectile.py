@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from mercer.errors import InvalidInput, speaks, who
+from mercer.checks import Number, check_parameters
+from mercer.errors import speaks, who
 from mercer.estimator import check_targets, check_weights
 from mercer.io import register
 from mercer.models import KernelEstimator
@@ -35,6 +36,11 @@ class KernelExpectileRegressor(RegressorMixin, KernelEstimator):
         The penalty, > 0.
     """
 
+    _parameters = {  # what is legal, each by itself
+        "expectile": Number(above=0, below=1, says="give a number in (0, 1)"),
+        "alpha": Number(above=0),
+    }
+
     def __init__(self, kernel: Any = "rbf", expectile: float = 0.5, alpha: float = 1.0):
         self.kernel = kernel
         self.expectile = expectile
@@ -45,12 +51,7 @@ class KernelExpectileRegressor(RegressorMixin, KernelEstimator):
         """Fit to points X and targets y; a weight of 2 is the row given twice."""
         with self._all_or_nothing():
             # check
-            if not 0 < self.expectile < 1:
-                raise InvalidInput(
-                    f"{who()}: expectile={self.expectile!r}; give a number in (0, 1)."
-                )
-            if not 0 < self.alpha < np.inf:
-                raise InvalidInput(f"{who()}: alpha={self.alpha!r}; give a number > 0.")
+            check_parameters(self)
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)

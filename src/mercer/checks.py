@@ -2,25 +2,155 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, speaks, who
 
-# ---- Parameters that feature maps and models share, checked in an estimator's name ----
+# ---- What parameters of estimators may be, told as a table, and the one reader of it ----
+#
+# A class tells in ``_parameters`` what is legal, name by name, as far as a value by itself tells
+# it, and adds to the table of its base:
+#
+#     _parameters = {"C": checks.POSITIVE, "n_init": checks.Whole(1) | checks.Word("auto")}
+#
+# `check_parameters`, where a fit begins, refuses what is outside: who speaks, what came, and the
+# words of the constraint. What depends on data, or on several parameters together, is code behind.
 
 
-def check_count(n_components: Any) -> int:
-    """Return the number of features, a whole number ≥ 1."""
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not whole or n_components < 1:
-        raise InvalidInput(f"{who()}: n_components={n_components!r}; give a whole number ≥ 1.")
-    return int(n_components)
+class Legal:
+    """A value for which a function holds; `says` is the cure of a refusal, "give" `words` if not.
+
+    A function that reads a value may refuse it in its own words.
+    """
+
+    none = False  # whether None is legal, whatever else is not
+
+    def __init__(self, fits: Callable[[Any], Any], words: str, says: str = "") -> None:
+        self.fits, self.words, self.says = fits, words, says or f"give {words}"
+
+    def __or__(self, other: Legal) -> Legal:
+        return Either(self, other)
+
+
+Constraints = dict[str, Legal]
+
+
+class Number(Legal):
+    """A number between two bounds; infinity is none, unless it is a bound that is included."""
+
+    def __init__(
+        self,
+        least: float | None = None,
+        most: float | None = None,
+        *,
+        above: float = -np.inf,
+        below: float = np.inf,
+        whole: bool = False,
+        says: str = "",
+    ) -> None:
+        self.least, self.most, self.above, self.below = least, most, above, below
+        self.kind: Any = numbers.Integral if whole else numbers.Real
+        low = f"> {above:g}" if least is None else f"≥ {least:g}"
+        high = f"< {below:g}" if most is None else f"≤ {most:g}"
+        bounds = " and ".join(bound for bound in (low, high) if not bound.endswith("inf"))
+        super().__init__(self._between, f"a {'whole ' * whole}number {bounds}", says)
+
+    def _between(self, value: Any) -> bool:
+        if not isinstance(value, self.kind) or isinstance(value, bool):
+            return False
+        low = value > self.above if self.least is None else value >= self.least
+        return bool(low and (value < self.below if self.most is None else value <= self.most))
+
+
+def Whole(least: int, most: int | None = None, *, says: str = "") -> Number:
+    """A whole number between two bounds."""
+    return Number(least, most, whole=True, says=says)
+
+
+def Word(*words: str, points: bool = False, says: str = "") -> Legal:
+    """One of some words, which stand for {} in `says`; or `points`, whatever is no word."""
+    *others, last = map(repr, words)
+    one = f"{', '.join(others)} or {last}" if others else last
+    cure = says.format(", ".join(map(repr, words)))
+    return Legal(lambda value: value in words if isinstance(value, str) else points, one, cure)
+
+
+def Flag(*, numbers: bool = True) -> Legal:
+    """True or False; 0 and 1 stand for them where `numbers` may. "no" is neither: it is true."""
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            return numbers and value in (0, 1)
+        return isinstance(value, bool | np.bool_)
+
+    return Legal(fits, "True or False")
+
+
+def Read(read: Callable[[Any], Any]) -> Legal:
+    """What a function reads; it refuses other values itself."""
+    return Legal(lambda value: (read(value),), read.__name__)
+
+
+def Either(*parts: Legal, says: str = "") -> Legal:
+    """One of several constraints; of two ``Whole(1) | Word("auto")``."""
+    words = ", or ".join(part.words for part in parts)
+    return Legal(lambda value: any(part.fits(value) for part in parts), words, says)
+
+
+def Each(part: Legal, says: str) -> Legal:
+    """One value or several, for each of which a constraint holds."""
+
+    def fits(values: Any) -> bool:
+        try:
+            each = np.ravel(values).tolist()
+        except ValueError:  # rows of different lengths
+            return False
+        return bool(each) and all(map(part.fits, each))
+
+    return Legal(fits, part.words, says)
+
+
+Part = TypeVar("Part", bound=Legal)
+
+
+def Maybe(part: Part) -> Part:
+    """The same, or None."""
+    part = copy(part)
+    part.none = True
+    return part
+
+
+@cache
+def _defaults(init: Any) -> dict[str, Any]:
+    """Return the defaults of a constructor; reading a signature takes longer than a small fit."""
+    return {name: each.default for name, each in inspect.signature(init).parameters.items()}
+
+
+def check_parameters(model: Any, *names: str) -> None:
+    """Refuse parameters of an estimator, or some of them, that its constraints do not allow.
+
+    A default is legal, so only what differs from it is looked at.
+    """
+    table, defaults = model._parameters, _defaults(type(model).__init__)
+    for name in names or table:
+        value = getattr(model, name)
+        if value is defaults.get(name, table) or (value is None and table[name].none):
+            continue
+        if not table[name].fits(value):
+            cure = table[name].says
+            raise InvalidInput(f"{type(model).__name__}: {name}={value!r}; {cure}.")
+
+
+# ---- Parameters that feature maps and models share ----
 
 
 def random_source(value: Any) -> np.random.RandomState:
@@ -34,25 +164,11 @@ def random_source(value: Any) -> np.random.RandomState:
         ) from None
 
 
-# ---- Parameters that are numbers: penalties, tolerances and limits, checked in an estimator's
-# name.
-
-
 def as_number(value: Any) -> float:
     """Return a number as a float, NaN for anything else."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return float(value)
     return float("nan")
-
-
-def positive(value: Any, name: str, *, infinite: bool = False, zero: bool = False) -> float:
-    """Return a parameter that must be a number > 0 (or ≥ 0)."""
-    number = as_number(value)
-    low = number >= 0 if zero else number > 0
-    if not low or (np.isinf(number) and not infinite):
-        legal = f"a {'' if infinite else 'finite '}number {'≥' if zero else '>'} 0"
-        raise InvalidInput(f"{who()}: {name}={value!r}; give {legal}.")
-    return number
 
 
 def check_grid(values: Any, name: str) -> np.ndarray:
@@ -66,26 +182,25 @@ def check_grid(values: Any, name: str) -> np.ndarray:
     return grid
 
 
-def step_limit(value: Any) -> int | None:
-    """Return the parameter max_iter, a whole number ≥ 1; None, and −1 for it, mean no limit."""
-    if value is None:
-        return None
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or (value < 1 and value != -1):
-        raise InvalidInput(
-            f"{who()}: max_iter={value!r}; give a whole number ≥ 1, or None for no limit."
-        )
-    return None if value == -1 else int(value)
+#: A penalty or a tolerance, and a seed.
+POSITIVE = Number(above=0, says="give a finite number > 0")
+NONNEGATIVE = Number(0, says="give a finite number ≥ 0")
+SEED = Read(random_source)
+#: How many, in other words than those of `Whole`.
+SOME = Whole(1, says="give a whole number of 1 or more")
+#: Parameters of iterations; max_iter=-1 stands for None.
+STEPS = Either(Whole(1), Whole(-1, -1), says="give a whole number ≥ 1, or None for no limit")
+LIMITS: Constraints = {"tol": POSITIVE, "max_iter": Maybe(STEPS), "max_time": Maybe(POSITIVE)}
 
 
-@speaks
 def solver_limits(model: Any) -> dict[str, Any]:
-    """Return an estimator's tol, max_iter and max_time, checked, with its name as owner."""
-    seconds = model.max_time
+    """Return an estimator's tol, max_iter and max_time, checked."""
+    check_parameters(model, *LIMITS)
+    steps, seconds = model.max_iter, model.max_time
     return {
-        "tol": positive(model.tol, "tol"),
-        "max_iter": step_limit(model.max_iter),
-        "max_time": None if seconds is None else positive(seconds, "max_time"),
+        "tol": float(model.tol),
+        "max_iter": None if steps is None or steps == -1 else int(steps),
+        "max_time": None if seconds is None else float(seconds),
     }
 
 

@@ -34,7 +34,9 @@ from mercer.estimator.messages import (
     refuse_foreign_letters as refuse_foreign_letters,
 )
 from mercer.estimator.options import (
+    CENTRES as CENTRES,
     LANDMARKS as LANDMARKS,
+    OPTIONS as OPTIONS,
     SOLVERS as SOLVERS,
     SolverOptions as SolverOptions,
     asks_centers as asks_centers,

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import (
     Bags,
     Domain,
@@ -39,9 +39,6 @@ from mercer.estimator.plan import tell_plan
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
 from mercer.rkhs import Function
-
-#: Parameters that are on or off.
-FLAGS = ("fit_intercept", "probability", "shuffle")
 
 
 @speaks
@@ -85,6 +82,8 @@ class TakesKernel:
         A Kernel, a short name such as "rbf", "precomputed", or a function of two points.
     """
 
+    #: What its parameters may be, as far as each by itself tells, beside what its bases tell.
+    _parameters: checks.Constraints = {}
     #: Learned attributes: the whole fitted state, and what a model file holds.
     _learned: tuple[str, ...] = ()
     #: What they are, as a table, whose names then are those attributes; and what else must hold.
@@ -105,6 +104,7 @@ class TakesKernel:
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
+        cls._parameters = super(cls, cls)._parameters | vars(cls).get("_parameters", {})  # type: ignore[misc]
         if "_state" in vars(cls):
             cls._learned = tuple(cls._state)
         let_blocks_in(cls)
@@ -292,13 +292,6 @@ class TakesKernel:
             )
         return X
 
-    def _check_flags(self) -> None:
-        """Refuse switches that are neither on nor off, such as "no", which counts as true."""
-        for name in FLAGS:
-            value = vars(self).get(name, False)
-            if not isinstance(value, bool | np.bool_) and not _is_zero_or_one(value):
-                raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give True or False.")
-
     def _finite(self, values: np.ndarray) -> np.ndarray:
         """Return values at new points, or refuse a point at which the kernel overflows."""
         if not np.isfinite(values).all():
@@ -416,10 +409,6 @@ def is_single(X: Any) -> bool:
         return all(np.dtype(kind).itemsize <= 4 and np.dtype(kind).kind == "f" for kind in kinds)
     except TypeError:  # no dtype of numpy's, or none at all
         return False
-
-
-def _is_zero_or_one(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and value in (0, 1)
 
 
 # ---- What every kernel estimator shares: a kernel and checked points, and the solution it holds.

@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, Self
 
-from mercer.checks import check_index, check_number, random_source
+from mercer import checks
 from mercer.errors import InvalidInput, who
 
 #: The words for a choice.
@@ -19,6 +19,22 @@ LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")
 DEFAULT = "uniform"
 #: Names of solvers.
 SOLVERS = ("auto", "cholesky", "cg", "falkon")
+#: What the parameters may be: those of centres, and all.
+CENTRES: checks.Constraints = {
+    "n_centers": checks.Maybe(checks.SOME),
+    "checkpoint": checks.Maybe(
+        checks.Legal(lambda path: isinstance(path, str | os.PathLike), "a path or None")
+    ),
+    "random_state": checks.SEED,
+    "centers": checks.Word(*LANDMARKS, points=True, says="give one of {}, or points"),
+}
+OPTIONS: checks.Constraints = {
+    "solver": checks.Word(*SOLVERS, says="legal: {}"),
+    "tol": checks.Number(above=0, below=1),
+    "max_iter": checks.Maybe(checks.SOME),
+    "max_time": checks.Maybe(checks.Number(above=0)),
+    **CENTRES,
+}
 
 
 def asks_centers(model: Any) -> bool:
@@ -70,42 +86,22 @@ class SolverOptions:
     random_state: Any = None
 
     @classmethod
-    def of(cls, model: Any, solvers: tuple[str, ...] = SOLVERS, **instead: Any) -> Self:
+    def of(cls, model: Any, **instead: Any) -> Self:
         """Return the checked options of an estimator; what its solver would not look at is refused.
 
         Parameters
         ----------
         model : estimator
-            With parameters of these names.
-        solvers : tuple of str
-            The methods it knows.
+            With parameters of these names, whose `OPTIONS` are among its constraints.
         **instead : object
             Options in place of those of the estimator.
         """
+        checks.check_parameters(model)
         names = tuple(cls.__dataclass_fields__)
         held = zip(names, attrgetter(*names)(model), strict=True)
         out = cls(**(dict(held) | instead))
-        if not isinstance(out.solver, str) or out.solver not in solvers:
-            legal = ", ".join(map(repr, solvers))
-            raise InvalidInput(f"{who()}: solver={out.solver!r}; legal: {legal}.")
-        if out.n_centers is not None:
-            check_index(out.n_centers, "n_centers", 1)
-        check_number(out.tol, "tol", 0.0, 1.0)
-        if out.max_iter is not None:
-            check_index(out.max_iter, "max_iter", 1)
-        if out.max_time is not None:
-            check_number(out.max_time, "max_time", 0.0)
-        if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
-            raise InvalidInput(f"{who()}: checkpoint={out.checkpoint!r}; give a path or None.")
-        if out.random_state is not None:
-            random_source(out.random_state)
         out._refuse_unseen()
         if isinstance(out.centers, str):
-            if out.centers not in LANDMARKS:
-                legal = ", ".join(map(repr, LANDMARKS))
-                raise InvalidInput(
-                    f"{who()}: centers={out.centers!r}; give one of {legal}, or points."
-                )
             return out
         shape = getattr(out.centers, "shape", None)
         count = shape[0] if shape else len(out.centers) if hasattr(out.centers, "__len__") else 0

@@ -60,7 +60,6 @@ def row_precision(model: Any, fit: bool) -> Any:
 @speaks
 def stream_of(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, RowBlocks]:
     """Return the kernel, and rows in blocks with their targets; note their columns."""
-    model._check_flags()
     rows = as_stream(X, y, sample_weight)
     note_columns(model, rows)
     return model._kernel(), rows

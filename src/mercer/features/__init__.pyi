@@ -5,6 +5,7 @@ from mercer.features.landmarks import choose_landmarks as choose_landmarks
 from mercer.features.nystroem import Nystroem as Nystroem, spanning_factor as spanning_factor
 from mercer.features.points import distinct as distinct, equal_points as equal_points
 from mercer.features.prototypes import (
+    CHOICE as CHOICE,
     PROTOTYPES as PROTOTYPES,
     Prototypes as Prototypes,
     choose_prototypes as choose_prototypes,

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from mercer.checks import check_count, random_source
+from mercer import checks
+from mercer.checks import random_source
 from mercer.domains import RowBlocks
 from mercer.domains.blocks import is_dask
 from mercer.engines.passes import each_block
@@ -28,6 +29,7 @@ class ApproximateFeatures(
 ):
     """Base of maps φ with φ(x)ᵀφ(x′) near k(x, x′), of `n_components` features."""
 
+    _parameters: checks.Constraints = {"n_components": checks.Whole(1), "random_state": checks.SEED}
     n_components: Any
     random_state: Any
 
@@ -105,7 +107,8 @@ class ApproximateFeatures(
     ) -> tuple[Kernel, Any, np.ndarray | None, np.random.RandomState]:
         """Return the resolved kernel, checked points, weights, and a source of randomness."""
         kernel = self._kernel()
-        count = check_count(self.n_components)
+        checks.check_parameters(self)
+        count = int(self.n_components)
         rng = random_source(self.random_state)
         if is_dask(X):
             X, sample_weight = RowBlocks.from_dask(X, None, sample_weight), None

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import Table, Vectors
 from mercer.domains.tables import select
-from mercer.errors import InvalidInput
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import METHODS, Kernel, Source, require_spectral, spectral_measure
 
@@ -89,6 +88,7 @@ class RandomFourierFeatures(ApproximateFeatures):
     True
     """
 
+    _parameters = {"method": checks.Word(*METHODS, says="give one of {}")}
     _state = state.worded(
         {
             "kernel_": state.Anything(),
@@ -123,11 +123,6 @@ class RandomFourierFeatures(ApproximateFeatures):
         require_spectral(kernel)
 
     def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
-        if self.method not in METHODS:
-            words = ", ".join(map(repr, METHODS))
-            raise InvalidInput(
-                f"RandomFourierFeatures: method={self.method!r}; give one of {words}."
-            )
         count = int(self.n_components)
         named = isinstance(X, Table) and X.named
         keys = list(X.names) if named else list(range(X.shape[1]))

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from mercer import state
-from mercer.checks import random_source
+from mercer import checks, state
+from mercer.checks import as_number, random_source
 from mercer.domains import moderate, shifted
 from mercer.engines import pick
 from mercer.errors import InvalidInput, speaks, users_level, who
@@ -20,7 +20,21 @@ from mercer.kernels import Kernel
 from mercer.memory import row_blocks
 from mercer.rkhs import apart
 
-WORDS = ("all", "random", "kmeans")
+#: What the parameters of a choice may be.
+CHOICE: checks.Constraints = {
+    "prototypes": checks.Word(
+        "all", "random", "kmeans", points=True, says="give {}, or the points themselves"
+    ),
+    "n_prototypes": checks.Either(
+        checks.Word("sqrt"),
+        checks.Number(above=0, most=1),
+        checks.Legal(
+            lambda value: as_number(value) >= 1 and as_number(value) % 1 == 0, "a whole number"
+        ),
+        says="give a whole number ≥ 1, a share of the points in (0, 1], or 'sqrt'",
+    ),
+    "random_state": checks.SEED,
+}
 
 
 @speaks
@@ -32,16 +46,12 @@ def choose_prototypes(
     A row that is given several times is one prototype, and a row of weight zero is none, so
     that a weight of 2 is a row given twice.
     """
+    checks.check_parameters(model)
     word = model.prototypes
     if not isinstance(word, str):
         points = model._by_name(word, kernel, "prototypes")
         points = given_points(kernel, X, points, "prototypes")
         return kernel.domain.keep(points), None
-    if word not in WORDS:
-        raise InvalidInput(
-            f"{who()}: prototypes={word!r}; give 'all', 'random', 'kmeans', or "
-            "the points themselves."
-        )
     if word == "kmeans":
         return _centres(model, kernel, X, weights), None
     index = distinct(kernel, X, weights)[0]
@@ -56,16 +66,10 @@ def choose_prototypes(
 def _count(model: Any, available: int) -> int:
     """Return how many prototypes are wanted of the points there are."""
     rule = model.n_prototypes
-    number = isinstance(rule, int | float | np.number) and not isinstance(rule, bool)
-    if isinstance(rule, str) and rule == "sqrt":
+    if isinstance(rule, str):
         return int(np.ceil(np.sqrt(available)))
-    if number and isinstance(rule, float | np.floating) and 0 < rule <= 1:
-        return int(np.ceil(rule * available))
-    if not number or rule < 1 or rule != int(rule):
-        raise InvalidInput(
-            f"{who()}: n_prototypes={rule!r}; give a whole number ≥ 1, a share of the points "
-            "in (0, 1], or 'sqrt'."
-        )
+    if rule <= 1 and not isinstance(rule, int | np.integer):
+        return int(np.ceil(float(rule) * available))
     if rule > available:
         warnings.warn(
             f"{who()}: n_prototypes={rule}, but there are {available} different points; all "
@@ -190,6 +194,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
     """
 
     _needs_psd = False
+    _parameters = CHOICE
     _state = PROTOTYPES
 
     def __init__(

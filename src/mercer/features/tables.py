@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import Table, is_missing, library_of, to_host
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, speaks, who
@@ -246,6 +246,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ['age', 'site=a', 'site=b']
     """
 
+    _parameters = {"max_categories": checks.Whole(1, says="give a whole number >= 1")}
     _state = state.worded(
         {
             "n_features_in_": state.SizeOf("d"),
@@ -287,12 +288,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         TableEncoder
             The encoder itself.
         """
-        if isinstance(self.max_categories, bool) or not (
-            isinstance(self.max_categories, int | np.integer) and self.max_categories >= 1
-        ):
-            raise InvalidInput(
-                f"TableEncoder: max_categories={self.max_categories!r}; give a whole number >= 1."
-            )
+        checks.check_parameters(self)
         columns, named = read_columns(X)
         weight = _weights(sample_weight, len(columns[0].values))
         forced = self._forced([c.name for c in columns])

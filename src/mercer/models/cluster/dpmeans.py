@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from dataclasses import replace
 from typing import Any, Self
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import moderate, shifted
 from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
@@ -131,6 +130,16 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
     array([1, 1, 0, 0])
     """
 
+    _parameters = {
+        "max_iter": checks.Whole(1),
+        "penalty": checks.Maybe(
+            checks.Number(
+                0,
+                says="give a number ≥ 0, in units of squared distances. mercer.penalty_from_k "
+                "suggests one",
+            )
+        ),
+    }
     _state = (
         {
             "kernel_": state.Anything(),
@@ -182,10 +191,8 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             The fitted model itself.
         """
         with self._all_or_nothing():
-            limit = self.max_iter
-            if not isinstance(limit, numbers.Integral) or isinstance(limit, bool) or limit < 1:
-                raise InvalidInput(f"DPMeans: max_iter={limit!r}; give a whole number ≥ 1.")
-            penalty = self._check_penalty()
+            checks.check_parameters(self)
+            penalty = None if self.penalty is None else float(self.penalty)
             points, space, shift = self._space(X, sample_weight)
             if penalty is None:
                 own = space.to_means(np.zeros(space.n, dtype=np.intp), 1).own
@@ -193,7 +200,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             else:
                 with np.errstate(over="ignore"):
                     penalty = min(float(np.ldexp(penalty, -2 * shift)), MOST)
-            solution = partition(space, penalty, int(limit))
+            solution = partition(space, penalty, int(self.max_iter))
             found = solution.value
             self.labels_, self.n_clusters_ = found.labels.astype(np.int64), found.count
             self._keep_centres(points, space, shift)
@@ -209,18 +216,6 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             self.solution_ = replace(solution, primal=path[-1], extra={"objectives": path})
             self.solution_.unwrap()
         return self
-
-    def _check_penalty(self) -> float | None:
-        value = self.penalty
-        if value is None:
-            return None
-        number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-        if not number or not np.isfinite(value) or value < 0:
-            raise InvalidInput(
-                f"DPMeans: penalty={value!r}; give a number ≥ 0, in units of squared distances. "
-                "mercer.penalty_from_k suggests one."
-            )
-        return float(value)
 
     def _space(self, X: Any, sample_weight: Any) -> tuple[Any, InputSpace | KernelSpace, int]:
         """Return checked points, their space, and the power of two its unit of length is."""

@@ -13,8 +13,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import state
-from mercer.checks import positive, random_source, step_limit
+from mercer import checks, state
+from mercer.checks import random_source
 from mercer.domains import Vectors, to_host
 from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import (
@@ -33,7 +33,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel, Linear
 from mercer.memory import row_blocks
-from mercer.models.cluster.kmeans_fit import Asked, Fitted, fit_clusters, plan_clusters
+from mercer.models.cluster.kmeans_fit import METHODS, Asked, Fitted, fit_clusters, plan_clusters
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.cluster.spaces import ARRAYS, refuse_distances
 from mercer.rkhs import Function
@@ -334,6 +334,16 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     array([0])
     """
 
+    _parameters = {
+        "method": checks.Word(*METHODS, says="give one of {}"),
+        "n_clusters": checks.Whole(1),
+        "rank": checks.Maybe(checks.Whole(1)),
+        "n_init": checks.Whole(1) | checks.Word("auto"),
+        "max_iter": checks.LIMITS["max_iter"],
+        "tol": checks.NONNEGATIVE,
+        "batch_size": checks.Whole(1),
+        "random_state": checks.SEED,
+    }
     _state = (
         {
             "kernel_": state.Anything(),
@@ -438,7 +448,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     @speaks("KernelKMeans")
     def _asked(self, kernel: Kernel, X: Any, sample_weight: Any) -> Asked:
         n = kernel.domain.size(X)
-        k = self._whole("n_clusters", self.n_clusters)
+        checks.check_parameters(self)
+        k = int(self.n_clusters)
         weights = check_weights(sample_weight, n)
         kernel = kernel.fit_params(X, weights)
         w = np.ones(n) if weights is None else weights
@@ -458,7 +469,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             lengths = kernel.domain.check_training(X).diagonal().copy()
             refuse_negative(kernel, lengths)
             refuse_distances(X, lengths)
-        rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
+        rank = max(100, 10 * k) if self.rank is None else int(self.rank)
         return Asked(
             kernel=kernel,
             X=X,
@@ -466,20 +477,13 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             lengths=lengths,
             k=k,
             init=self._start(kernel, X, n, k),
-            n_init=self._whole("n_init", n_init),
-            max_iter=step_limit(self.max_iter),
-            tol=positive(self.tol, "tol", zero=True),
+            n_init=int(n_init),
+            max_iter=None if self.max_iter in (None, -1) else int(self.max_iter),
+            tol=float(self.tol),
             rank=min(n, rank),
-            batch_size=self._whole("batch_size", self.batch_size),
+            batch_size=int(self.batch_size),
             rng=random_source(self.random_state),
         )
-
-    def _whole(self, name: str, value: Any) -> int:
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < 1:
-            more = ", or 'auto'" if name == "n_init" else ""
-            raise InvalidInput(f"KernelKMeans: {name}={value!r}; give a whole number ≥ 1{more}.")
-        return int(value)
 
     def _start(self, kernel: Kernel, X: Any, n: int, k: int) -> Any:
         """Return the start, checked: a word, labels, points, or positions when precomputed."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import InvalidInput, who
+from mercer.errors import who
 from mercer.estimator import Plan, Study, in_time
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, smaller_rank
@@ -144,9 +144,6 @@ def pick_method(asked: Asked) -> str:
 def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
     """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches."""
     facts = study.facts
-    if not isinstance(model.method, str) or model.method not in METHODS:
-        legal = ", ".join(map(repr, METHODS))
-        raise InvalidInput(f"{who()}: method={model.method!r}; give one of {legal}.")
     asked = model._asked(study.kernel, study.X, None) if asked is None else asked
     n, k, D, rank = facts.n, asked.k, asked.feature_columns(), asked.rank
     starts = asked.n_init if asked.drawn else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from functools import partial
 from typing import Any, Self
@@ -12,7 +11,7 @@ from scipy.linalg import qr, svd
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import state
+from mercer import checks, state
 from mercer.checks import random_source
 from mercer.errors import InvalidInput, speaking_for, speaks, users_level, who
 from mercer.estimator import (
@@ -144,7 +143,7 @@ def _has_positions(model: Any) -> bool:
 
 def plan_spectral(model: Any, study: Study) -> Plan:
     """Return the plan of `SpectralClustering`: all affinities, kept or in tiles, or pivots."""
-    model._check_parameters()
+    checks.check_parameters(model)
     facts = study.facts
     n, k = facts.n, int(model.n_clusters)
     width = int(model.n_components or k) + 10
@@ -281,6 +280,16 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     """
 
     _needs_psd = False
+    _parameters = {
+        "method": checks.Word(*METHODS, says="give one of {}"),
+        "assign_labels": checks.Word(*WAYS, says="give one of {}"),
+        "n_clusters": checks.Whole(1),
+        "n_components": checks.Maybe(checks.Whole(1)),
+        "n_init": checks.Whole(1),
+        "rank": checks.Maybe(checks.Whole(1)),
+        "tol": checks.Number(above=0, below=1, says="give a number between 0 and 1"),
+        "random_state": checks.SEED,
+    }
     _state = (
         {
             "kernel_": state.Anything(),
@@ -356,7 +365,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            self._check_parameters()
+            checks.check_parameters(self)
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
@@ -413,29 +422,6 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         self.approximation_error_ = S.error
         self.plan_ = self.plan_.found(S.error)
         return S
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.method, str) or self.method not in METHODS:
-            raise InvalidInput(
-                f"SpectralClustering: method={self.method!r}; give one of "
-                f"{', '.join(map(repr, METHODS))}."
-            )
-        if not isinstance(self.assign_labels, str) or self.assign_labels not in WAYS:
-            raise InvalidInput(
-                f"SpectralClustering: assign_labels={self.assign_labels!r}; give one of "
-                f"{', '.join(map(repr, WAYS))}."
-            )
-        for name in ("n_clusters", "n_components", "n_init", "rank"):
-            value = getattr(self, name)
-            if name in ("n_components", "rank") and value is None:
-                continue
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-                raise InvalidInput(
-                    f"SpectralClustering: {name}={value!r}; give a whole number ≥ 1."
-                )
-        tol = self.tol
-        if not isinstance(tol, numbers.Real) or isinstance(tol, bool) or not 0 < tol < 1:
-            raise InvalidInput(f"SpectralClustering: tol={tol!r}; give a number between 0 and 1.")
 
     def _counts(self, n: int, which: str) -> tuple[int, int]:
         """Return the numbers of clusters and of components, if n points can have so many."""

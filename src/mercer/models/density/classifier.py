@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import state
+from mercer import checks, state
 from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights, follows_data
 from mercer.models.density.bandwidth import (
@@ -289,6 +289,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
     array(['low'], dtype='<U4')
     """
 
+    _parameters = {"shared": checks.Flag(numbers=False)}
     _state = {
         **ROWS,
         "classes_": state.Labels("c", says=NO_CLASSES),
@@ -358,8 +359,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         """
         with self._all_or_nothing():
             kernel = smoothing(self.kernel)
-            if not isinstance(self.shared, bool | np.bool_):
-                raise InvalidInput(f"{who()}: shared={self.shared!r}; give True or False.")
+            checks.check_parameters(self)
             X = self._rows(X, kernel, reset=True)
             y = check_labels(y, len(X))
             weights = check_weights(sample_weight, len(X))

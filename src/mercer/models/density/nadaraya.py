@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import state
+from mercer import checks, state
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     TakesKernel,
@@ -333,6 +333,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     score = r_squared
     _rules = (*LocalEstimator._rules, ("the targets of a {} are no finite numbers", _has_targets))
 
+    _parameters = {"degree": checks.Whole(0, 1, says="give 0 for averages, or 1 for planes")}
+
     def __init__(self, bandwidth: Any = "loo", kernel: Any = "gaussian", *, degree: int = 0):
         self.bandwidth = bandwidth
         self.kernel = kernel
@@ -340,11 +342,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
 
     @property
     def _degree(self) -> int:
-        whole = isinstance(self.degree, int | np.integer) and not isinstance(self.degree, bool)
-        if not whole or self.degree not in (0, 1):
-            raise InvalidInput(
-                f"NadarayaWatson: degree={self.degree!r}; give 0 for averages, or 1 for planes."
-            )
+        checks.check_parameters(self)
         return int(self.degree)
 
     @speaks("NadarayaWatson")

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import as_rng, check_index, check_number
+from mercer import checks
 from mercer.domains import Table, Tables, is_torch, to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator
@@ -21,6 +21,16 @@ EVALUATIONS = 5  # of the evidence of all rows, as a rule
 def default_kernel() -> Kernel:
     """Return what ``kernel=None`` means: a scaled RBF that starts at the median distance."""
     return 1.0 * RBF("median")
+
+
+#: What the parameters of a search may be.
+SEARCH: checks.Constraints = {
+    "optimizer": checks.Maybe(checks.Word("lbfgs", says="give 'lbfgs' or None")),
+    "n_restarts": checks.Whole(0, says="give a whole number of 0 or more"),
+    "max_iter": checks.SOME,
+    "tol": checks.Number(above=0),
+    "random_state": checks.Read(lambda value: checks.as_rng(value, "random_state")),
+}
 
 
 def set_process_params(self: Any, **params: Any) -> Any:
@@ -62,17 +72,12 @@ def check_search(model: Any) -> bool:
             f"{who()}: optimizer is a function; give 'lbfgs' or None. A search of your own can "
             "call log_marginal_likelihood(theta, eval_gradient=True) of a fitted model."
         )
-    if model.optimizer not in ("lbfgs", None):
-        raise InvalidInput(f"{who()}: optimizer={model.optimizer!r}; give 'lbfgs' or None.")
-    check_index(model.n_restarts, "n_restarts", 0)
-    check_index(model.max_iter, "max_iter", 1)
-    check_number(model.tol, "tol", 0.0)
-    _rng_of(model)
+    checks.check_parameters(model)
     return model.optimizer is not None
 
 
 def _rng_of(model: Any) -> Any:
-    return as_rng(0 if model.random_state is None else model.random_state, "random_state")
+    return checks.as_rng(0 if model.random_state is None else model.random_state, "random_state")
 
 
 @speaks

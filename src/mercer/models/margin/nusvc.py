@@ -21,9 +21,9 @@ from mercer.models.margin.hard import (
 )
 from mercer.models.margin.hulls import common_point, side_name, space_of
 from mercer.models.margin.problems import (
+    SHARE,
     Machine,
     Task,
-    check_share,
     one_by_one,
     solver_of,
     square_norm,
@@ -122,6 +122,7 @@ class NuSVC(MarginClassifier):
     True
     """
 
+    _parameters = {"nu": SHARE}
     _state = MarginClassifier._state | state.others("C_", needed=True)
 
     def __init__(
@@ -148,10 +149,6 @@ class NuSVC(MarginClassifier):
         self.max_iter = max_iter
         self.max_time = max_time
         self.random_state = random_state
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_share(self, "nu")
 
     @speaks
     def _machines(self, data: Sample, rows: Rows) -> list[Machine]:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import checks
 from mercer.checks import Clock
 from mercer.errors import speaks
 from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
@@ -21,8 +22,8 @@ from mercer.models.margin.machines import (
     weights_of_columns,
 )
 from mercer.models.margin.problems import (
+    SHARE,
     Machine,
-    check_share,
     gram_rows,
     is_good,
     solve,
@@ -101,6 +102,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     array([ 1, -1])
     """
 
+    _parameters = checks.LIMITS | {"nu": SHARE}
     _state = MACHINE
     _rules = RULES
 
@@ -145,8 +147,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            solver_of(self)
-            check_share(self, "nu")
+            checks.check_parameters(self)
             data = self._prepare(X, sample_weight)
             rows = gram_rows(data.kernel, data.X)
             store_one(self, data, self._machine(data, rows))

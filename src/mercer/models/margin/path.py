@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from mercer import checks
 from mercer.checks import Clock, check_grid
 from mercer.errors import InvalidInput, speaking_for
 from mercer.estimator import Sample
@@ -114,7 +115,7 @@ def path_along_C(
         given = check_grid(Cs, "Cs")
         grid, place = np.unique(given, return_inverse=True)
         fresh = clone(model).set_params(C=float(grid[0]))
-        fresh._check_params()
+        checks.check_parameters(fresh)
         data = fresh._prepare(X, y, sample_weight)
         folds = None if cv is None else splits(cv, y, data, model.random_state)
         with speaking_for(name):

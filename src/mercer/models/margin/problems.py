@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.checks import Clock, as_number, positive, step_limit
+from mercer import checks
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import JUDGED, Sample, check_definite
 from mercer.kernels import Kernel, check_diagonal, unproven
@@ -331,19 +332,8 @@ def votes(values: np.ndarray, classes: int) -> np.ndarray:
 # is stored.
 
 
-@speaks
-def check_positive(model: Any, name: str, *, infinite: bool = False, zero: bool = False) -> float:
-    """Return a parameter that must be a number > 0 (or ≥ 0)."""
-    return positive(getattr(model, name), name, infinite=infinite, zero=zero)
-
-
-def check_share(model: Any, name: str) -> float:
-    """Return a parameter that must be a number in (0, 1]."""
-    value = getattr(model, name)
-    number = as_number(value)
-    if not 0 < number <= 1:
-        raise InvalidInput(f"{type(model).__name__}: {name}={value!r}; give a number in (0, 1].")
-    return number
+#: A share ν of the points.
+SHARE = checks.Number(above=0, most=1, says="give a number in (0, 1]")
 
 
 def check_price(model: Any, C: float, data: Sample, rows: Rows) -> None:
@@ -360,10 +350,7 @@ def check_price(model: Any, C: float, data: Sample, rows: Rows) -> None:
 @speaks
 def solver_of(model: Any) -> SMO:
     """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
-    limit = step_limit(model.max_iter)
-    tol = check_positive(model, "tol")
-    seconds = None if model.max_time is None else check_positive(model, "max_time")
-    return SMO(tol, limit, seconds)
+    return SMO(**checks.solver_limits(model))
 
 
 @speaks

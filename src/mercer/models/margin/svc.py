@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mercer import state
+from mercer import checks, state
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator, Sample, accuracy, choose_class, prepare_labels
+from mercer.models.margin.folds import generator
 from mercer.models.margin.hard import hard_machines, hard_where_possible
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
@@ -36,7 +37,6 @@ from mercer.models.margin.problems import (
     Machine,
     Task,
     binary_tasks,
-    check_positive,
     check_price,
     gram_rows,
     soft_machines,
@@ -70,6 +70,14 @@ def _has_both_numbers(model: Any) -> bool:
 class MarginClassifier(ClassifierMixin, KernelEstimator):
     """Base of `SVC` and `NuSVC`."""
 
+    _parameters: checks.Constraints = checks.LIMITS | {
+        "fit_intercept": checks.Flag(),
+        "probability": checks.Flag(),
+        "random_state": checks.Read(generator),
+        "multi_class": checks.Word(
+            "ovo", "ovr", says="give 'ovo' (one against one) or 'ovr' (one against the rest)"
+        ),
+    }
     _state = (
         MACHINE
         | {
@@ -121,7 +129,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         """
         with self._all_or_nothing():
             clock = Clock(self.max_time)
-            self._check_params()
+            checks.check_parameters(self)
             data = self._prepare(X, y, sample_weight)
             rows = gram_rows(data.kernel, data.X)
             self._store(data, self._machines(data, rows))
@@ -130,16 +138,6 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         return self
 
     # -- steps of a fit -----------------------------------------------------------------------
-    def _check_params(self) -> None:
-        """Refuse illegal parameters before any work."""
-        solver_of(self)
-        self._check_flags()
-        if self.multi_class not in ("ovo", "ovr"):
-            raise InvalidInput(
-                f"{type(self).__name__}: multi_class={self.multi_class!r}; give 'ovo' (one against "
-                "one) or 'ovr' (one against the rest)."
-            )
-
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         """Return checked data; of the classes only those that have a row of positive weight."""
         return prepare_labels(self, X, y, sample_weight, self.class_weight)
@@ -396,6 +394,8 @@ class SVC(MarginClassifier):
     array([-6.])
     """
 
+    _parameters = {"C": checks.Number(above=0, most=np.inf)}
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -461,10 +461,6 @@ class SVC(MarginClassifier):
         ((3, 5), True)
         """
         return path_along_C(self, X, y, Cs, cv, sample_weight)
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive(self, "C", infinite=True)
 
     @speaks
     def _machines(

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from mercer import state
+from mercer import checks, state
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
@@ -23,13 +23,11 @@ from mercer.models.margin.machines import (
     weights_of_columns,
 )
 from mercer.models.margin.problems import (
+    SHARE,
     Machine,
-    check_positive,
     check_price,
-    check_share,
     gram_rows,
     solve,
-    solver_of,
     split,
     square_norm,
     store_one,
@@ -41,6 +39,10 @@ from mercer.solvers import BoxQP, Rows, Solution
 class MarginRegressor(RegressorMixin, KernelEstimator):
     """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
 
+    _parameters: checks.Constraints = checks.LIMITS | {
+        "fit_intercept": checks.Flag(),
+        "C": checks.POSITIVE,
+    }
     _state = MACHINE | TARGETS
     _rules = RULES
 
@@ -72,17 +74,11 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            self._check_params()
+            checks.check_parameters(self)
             data = self._prepare(X, y, sample_weight)
             rows = gram_rows(data.kernel, data.X)
             self._store(data, self._machine(data, rows))
         return self
-
-    def _check_params(self) -> None:
-        """Refuse illegal parameters before any work."""
-        solver_of(self)
-        self._check_flags()
-        check_positive(self, "C")
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         return prepare_targets(self, X, y, sample_weight)
@@ -200,6 +196,8 @@ class SVR(MarginRegressor):
     True
     """
 
+    _parameters = {"epsilon": checks.NONNEGATIVE}
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -218,10 +216,6 @@ class SVR(MarginRegressor):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.max_time = max_time
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_positive(self, "epsilon", zero=True)
 
     def _machine(self, data: Sample, rows: Rows, start: Any = None) -> Machine:
         """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
@@ -321,6 +315,7 @@ class NuSVR(MarginRegressor):
     True
     """
 
+    _parameters = {"nu": SHARE}
     _state = MarginRegressor._state | {
         "epsilon_": state.Floats(least=0, says="a {} with a tube of {}")
     }
@@ -345,10 +340,6 @@ class NuSVR(MarginRegressor):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.max_time = max_time
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_share(self, "nu")
 
     def _machine(self, data: Sample, rows: Rows) -> Machine:
         """Minimise ½aᵀKa − yᵀa with Σ|aᵢ| = CνW; with an offset each half of it by itself.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import state
+from mercer import checks, state
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     KernelEstimator,
@@ -27,6 +27,14 @@ from mercer.operators import find_nearest, gram_of, neighbour_bytes
 class NeighborsBase(KernelEstimator):
     """The part that classification and regression share: training points, and a search in them."""
 
+    _parameters = {
+        "weights": checks.Either(
+            checks.Word("uniform", "distance"),
+            checks.Legal(callable, "a function"),
+            says="give 'uniform', 'distance', or a function of an array of distances that returns "
+            "as many weights",
+        )
+    }
     _state: state.State = {
         "kernel_": state.Anything(),
         "X_fit_": state.Points("n"),
@@ -51,22 +59,12 @@ class NeighborsBase(KernelEstimator):
     @speaks
     def _remember(self, X: Any, kernel: Kernel) -> None:
         """Store checked points, after a look at the parameters."""
-        self._check_weights()
+        checks.check_parameters(self)
         n = kernel.domain.size(X)
         self._count(self.n_neighbors, n, "fit")
         self.kernel_ = kernel.fit_params(X)
         self.diagonal_ = check_lengths(self.kernel_, X)
         self.X_fit_ = kernel.domain.keep(X)
-
-    def _check_weights(self) -> None:
-        legal = ("uniform", "distance")
-        if not callable(self.weights) and not (
-            isinstance(self.weights, str) and self.weights in legal
-        ):
-            raise InvalidInput(
-                f"{type(self).__name__}: weights={self.weights!r}; give 'uniform', 'distance', or "
-                "a function of an array of distances that returns as many weights."
-            )
 
     def _count(self, k: Any, n: int, verb: str) -> int:
         """Return a number of neighbours that n points can have."""

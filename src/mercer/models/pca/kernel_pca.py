@@ -11,9 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.metaestimators import available_if
 
-from mercer import state
-from mercer.checks import random_source
-from mercer.errors import InvalidInput, speaking_for, speaks, who
+from mercer import checks, state
+from mercer.errors import InvalidInput, speaking_for, speaks
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -46,7 +45,7 @@ from mercer.models.pca.dual import (
     pivots_allowed,
 )
 from mercer.models.pca.incremental import Stream
-from mercer.models.pca.preimage import check_preimage
+from mercer.models.pca.preimage import WORDS, check_preimage
 from mercer.models.pca.projections import Projections, has_points
 from mercer.operators import gram_of
 from mercer.settings import get_config
@@ -63,43 +62,30 @@ PEERS = {"arpack": "subspace", "randomized": "subspace"}  # scikit-learn's words
 
 def wanted(n_components: Any) -> Wanted:
     """Return what `n_components` asks for."""
-    value = n_components
-    if value is None:
+    if n_components is None:
         return Wanted()
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
-        return Wanted(count=int(value))
-    real = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
-    if real and 0 < float(value) < 1:
-        return Wanted(share=float(value))
-    raise InvalidInput(
-        f"{who()}: n_components={value!r}; give a whole number ≥ 1, a share of the variance "
-        "between 0 and 1, or None for all components."
+    if isinstance(n_components, numbers.Integral):
+        return Wanted(count=int(n_components))
+    return Wanted(share=float(n_components))
+
+
+#: How many components.
+COMPONENTS = checks.Maybe(
+    checks.Either(
+        checks.Whole(1),
+        checks.Number(above=0, below=1),
+        says="give a whole number ≥ 1, a share of the variance between 0 and 1, or None for all "
+        "components",
     )
+)
+SOME_OR_NONE = checks.Maybe(checks.Whole(1, says="give a whole number ≥ 1, or None"))
 
 
 @speaks
-def check_parameters(model: Any, kernel: Kernel) -> Wanted:
+def check_components(model: Any, kernel: Kernel) -> Wanted:
     """Return how many components a `KernelPCA` asks for, or refuse one of its parameters."""
-    known = (*SOLVERS, *PEERS)
-    if not isinstance(model.eigen_solver, str) or model.eigen_solver not in known:
-        words = ", ".join(map(repr, known))
-        raise InvalidInput(f"{who()}: eigen_solver={model.eigen_solver!r}; give one of {words}.")
-    for name in ("tol", "alpha"):
-        value = getattr(model, name)
-        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if not real or not 0 <= value < np.inf:
-            raise InvalidInput(f"{who()}: {name}={value!r}; give a number ≥ 0.")
-    for name in ("max_iter", "rank"):
-        value = getattr(model, name)
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if value is not None and (not whole or value < 1):
-            raise InvalidInput(f"{who()}: {name}={value!r}; give a whole number ≥ 1, or None.")
-    for name in ("fit_inverse_transform", "remove_zero_eig"):
-        value = getattr(model, name)
-        if not isinstance(value, bool | np.bool_):
-            raise InvalidInput(f"{who()}: {name}={value!r}; give True or False.")
-    check_preimage(model.preimage, kernel)
-    random_source(model.random_state)
+    checks.check_parameters(model)
+    check_preimage(model, kernel)
     return replace(wanted(model.n_components), drop=bool(model.remove_zero_eig))
 
 
@@ -167,7 +153,7 @@ def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
 def plan_components(model: Any, study: Study) -> Plan:
     """Return the plan of `KernelPCA`: features, LAPACK, block products or pivots."""
     facts, kernel, X = study.facts, study.kernel, study.X
-    want = check_parameters(model, kernel)
+    want = check_components(model, kernel)
     n = facts.n
     k = n if want.count is None else min(want.count, n)
     rank = pivots_allowed(n, None, want) if model.rank is None else min(model.rank, n)
@@ -356,6 +342,18 @@ class KernelPCA(Projections, KernelEstimator):
     array([0.26, 0.16, 0.16])
     """
 
+    _parameters = {
+        "eigen_solver": checks.Word(*SOLVERS, *PEERS, says="give one of {}"),
+        "tol": checks.Number(0),
+        "alpha": checks.Number(0),
+        "max_iter": SOME_OR_NONE,
+        "rank": SOME_OR_NONE,
+        "fit_inverse_transform": checks.Flag(numbers=False),
+        "remove_zero_eig": checks.Flag(numbers=False),
+        "preimage": checks.Word(*WORDS),
+        "random_state": checks.SEED,
+        "n_components": COMPONENTS,
+    }
     _state = (
         {
             "kernel_": state.Anything(),
@@ -427,7 +425,7 @@ class KernelPCA(Projections, KernelEstimator):
         """
         with self._all_or_nothing():
             kernel = self._kernel()
-            want = check_parameters(self, kernel)
+            want = check_components(self, kernel)
             X = self._check_X(X, kernel, reset=True)
             weights = check_weights(sample_weight, kernel.domain.size(X))
             kernel = kernel.fit_params(X, weights)
@@ -536,7 +534,7 @@ class KernelPCA(Projections, KernelEstimator):
         with self._all_or_nothing():
             first = "eigenvalues_" not in before
             kernel = self._kernel() if first else before["kernel_"]
-            want = check_parameters(self, kernel)
+            want = check_components(self, kernel)
             for name in ("n_features_in_", "feature_names_in_"):
                 if name in before:
                     setattr(self, name, before[name])

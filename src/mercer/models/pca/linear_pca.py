@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer import state
-from mercer.checks import random_source
+from mercer import checks, state
 from mercer.domains import largest
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import TakesKernel, check_weights
@@ -23,7 +22,7 @@ from mercer.models.pca.components import (
     without_rounding,
 )
 from mercer.models.pca.incremental import COLUMNS, Count, Stream
-from mercer.models.pca.kernel_pca import wanted
+from mercer.models.pca.kernel_pca import COMPONENTS, wanted
 from mercer.solvers.linear import signs_of
 
 SQUARES = (1e-145, 1e145)  # entries between these have squares, and sums of them
@@ -88,6 +87,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     """
 
     kernel = "linear"  # not a parameter: what the checks of points ask
+    _parameters = {
+        "whiten": checks.Flag(numbers=False),
+        "random_state": checks.SEED,
+        "n_components": COMPONENTS,
+    }
     _state = (
         {
             "components_": state.Floats("k", "d"),
@@ -188,9 +192,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
 
     @speaks("PCA")
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
-        if not isinstance(self.whiten, bool | np.bool_):
-            raise InvalidInput(f"PCA: whiten={self.whiten!r}; give True or False.")
-        random_source(self.random_state)
+        checks.check_parameters(self)
         X = self._check_X(X, Linear(), reset=reset)
         size = largest(X)
         if size > SQUARES[1] or 0 < size < SQUARES[0]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import checks
 from mercer.domains import Vectors, to_host
 from mercer.errors import InvalidInput, who
 from mercer.estimator import is_plain_linear
@@ -34,10 +35,10 @@ def plain_rows(kernel: Kernel, X: Any) -> np.ndarray:
     return np.asarray(X.toarray(), dtype=float)
 
 
-def check_preimage(word: Any, kernel: Kernel) -> str:
-    """Return "linear", "fixed_point" or "ridge" for what was asked, or refuse it."""
-    if not isinstance(word, str) or word not in WORDS:
-        raise InvalidInput(f"{who()}: preimage={word!r}; give 'auto', 'ridge' or 'fixed_point'.")
+def check_preimage(model: Any, kernel: Kernel) -> str:
+    """Return "linear", "fixed_point" or "ridge" for what a model asks for, or refuse it."""
+    checks.check_parameters(model, "preimage")
+    word = model.preimage
     if word == "fixed_point" and radial_part(kernel) is None:
         raise InvalidInput(
             f"{who()}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel!r}; "

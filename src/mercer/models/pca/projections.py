@@ -152,7 +152,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if not self.fit_inverse_transform:
             return
         kernel = self.kernel_
-        check_preimage(self.preimage, kernel)
+        check_preimage(self, kernel)
         points = plain_rows(kernel, self.X_fit_)
         self.X_transformed_fit_ = self._coordinates(self.X_fit_)
         self.inverse_kernel_, self.dual_coef_ = learn_back(
@@ -180,7 +180,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_is_fitted(self)
         kernel = self.kernel_
-        way = check_preimage(self.preimage, kernel)
+        way = check_preimage(self, kernel)
         learned = "dual_coef_" in vars(self)
         if way == "ridge" and not learned:
             plain_rows(kernel, self.X_fit_)  # other points have no way back at all

@@ -9,9 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import concatenate
-from mercer.errors import InvalidInput, speaking_for, speaks
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import (
     JUDGED,
     KernelEstimator,
@@ -29,7 +29,6 @@ from mercer.models.perceptron.rules import (
     RULES,
     Learned,
     Training,
-    check_rule,
     describe,
     refuse_unknown_scale,
 )
@@ -43,6 +42,13 @@ VARIABLE_MARGIN = 0.01
 def _online(model: Any) -> bool:
     """Whether new points can be appended; of a precomputed kernel no value with them is known."""
     return not model.__sklearn_tags__().input_tags.pairwise
+
+
+def _generator(random_state: Any) -> np.random.RandomState:
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise InvalidInput(f"{who()}: random_state: {error}") from error
 
 
 class KernelPerceptron(ClassifierMixin, KernelEstimator):
@@ -133,6 +139,17 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
     (array([0, 1, 1, 0]), True)
     """
 
+    _parameters = {
+        "fit_intercept": checks.Flag(),
+        "shuffle": checks.Flag(),
+        "variant": checks.Word(*RULES, says="legal: {}"),
+        "margin": checks.Maybe(checks.Number(above=0, says="give a number > 0, or None")),
+        "power_t": checks.Number(
+            0, 1, says="give a number from 0 to 1: steps that shrink faster need not arrive"
+        ),
+        "max_epochs": checks.Whole(1),
+        "random_state": checks.Read(_generator),
+    }
     _state = (
         state.SOLVED
         | {
@@ -293,10 +310,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         return state
 
     def _orders(self, n: int) -> Any:
-        try:
-            rng = check_random_state(self.random_state)
-        except ValueError as error:
-            raise InvalidInput(f"KernelPerceptron: random_state: {error}") from error
+        rng = _generator(self.random_state)
         while True:
             yield rng.permutation(n) if self.shuffle else np.arange(n)
 
@@ -341,12 +355,11 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
     # -- checks -------------------------------------------------------------------------------
     @speaks("KernelPerceptron")
     def _check_params(self) -> None:
-        self._check_flags()
-        check_rule(self.variant, self.margin, self.power_t)
-        whole = isinstance(self.max_epochs, int | np.integer)
-        if not whole or isinstance(self.max_epochs, bool) or self.max_epochs < 1:
+        checks.check_parameters(self)
+        if self.margin is not None and not RULES[self.variant].margin:
             raise InvalidInput(
-                f"KernelPerceptron: max_epochs={self.max_epochs!r}; give a whole number ≥ 1."
+                f"{who()}: margin={self.margin!r}, but variant={self.variant!r} knows no margin; "
+                "leave it out, or use variant='margin' or 'variable'."
             )
 
     def _refuse_unknown_margin(self) -> None:

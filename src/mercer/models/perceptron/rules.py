@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import same_points
-from mercer.errors import InvalidInput, who
+from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Gram
@@ -45,28 +45,6 @@ RULES = {
     "variable": Rule(margin=True, shrinking=True),
     "batch": Rule(batch=True, shrinking=True),
 }
-
-
-def check_rule(variant: Any, margin: Any, power: Any) -> None:
-    """Refuse parameters that are no rule."""
-    if not isinstance(variant, str) or variant not in RULES:
-        raise InvalidInput(f"{who()}: variant={variant!r}; legal: {', '.join(map(repr, RULES))}.")
-    if margin is not None and not RULES[variant].margin:
-        raise InvalidInput(
-            f"{who()}: margin={margin!r}, but variant={variant!r} knows no margin; leave it out, "
-            "or use variant='margin' or 'variable'."
-        )
-    if margin is not None and not (_is_number(margin) and 0 < margin < np.inf):
-        raise InvalidInput(f"{who()}: margin={margin!r}; give a number > 0, or None.")
-    if not (_is_number(power) and 0 <= power <= 1):
-        raise InvalidInput(
-            f"{who()}: power_t={power!r}; give a number from 0 to 1: steps that shrink faster "
-            "need not arrive."
-        )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import RowBlocks, to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
@@ -86,6 +86,7 @@ class Ridge(KernelEstimator):
 
     y_fit_: np.ndarray
     classes_: np.ndarray
+    _parameters = {"alphas": checks.Maybe(checks.Each(checks.Number(above=0), "give numbers > 0"))}
     _state: state.State = (
         state.SOLVED
         | {
@@ -155,14 +156,7 @@ class Ridge(KernelEstimator):
     def _alphas(self) -> np.ndarray | None:
         if self.alphas is None:
             return None
-        try:
-            given = [] if np.asarray(self.alphas).dtype == bool else self.alphas
-            values = np.asarray(given, dtype=float).reshape(-1)
-        except (TypeError, ValueError):
-            values = np.zeros(0)
-        if not values.size or not np.isfinite(values).all() or (values <= 0).any():
-            raise InvalidInput(f"{type(self).__name__}: alphas={self.alphas!r}; give numbers > 0.")
-        return np.sort(values)
+        return np.sort(np.ravel(np.asarray(self.alphas, dtype=float)))
 
     # -- data ---------------------------------------------------------------------------------
     def _precision(self, fit: bool) -> Any:
@@ -175,7 +169,8 @@ class Ridge(KernelEstimator):
         self, X: Any, y: Any, sample_weight: Any, options: SolverOptions | None = None
     ) -> Sample:
         """Return the checked data of a fit; without options in float64 and in main memory."""
-        self._check_flags()
+        if options is None:
+            checks.check_parameters(self)
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)

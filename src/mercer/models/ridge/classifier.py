@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import RowBlocks
 from mercer.errors import speaking_for, speaks, who
 from mercer.estimator import (
+    OPTIONS,
     Sample,
     accuracy,
     check_labels,
@@ -83,6 +84,7 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
     _state = Ridge._state | {
         "classes_": state.Labels("t?", says=state.CLASSES_MISFIT, lacks=state.CLASSES_MISFIT)
     }
+    _parameters = OPTIONS | {"fit_intercept": checks.Flag()}
     _on_device = True
 
     score = accuracy

@@ -7,9 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from mercer import checks
 from mercer.domains import RowBlocks
 from mercer.errors import speaks
 from mercer.estimator import (
+    OPTIONS,
     NumericTargets,
     Sample,
     check_targets,
@@ -111,6 +113,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
     array([1.])
     """
 
+    _parameters = OPTIONS | {"fit_intercept": checks.Flag()}
     _on_device = True
 
     score = r_squared

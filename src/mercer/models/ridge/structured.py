@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import Domain, Objects, Table, Vectors, odd_point, to_host
 from mercer.domains.blocks import Block
 from mercer.domains.tables import is_frame
@@ -324,6 +324,7 @@ class StructuredKernelRidge(Ridge):
             The fitted model itself.
         """
         with self._all_or_nothing():
+            checks.check_parameters(self)
             kernel, output_kernel = self._kernel(), self._output_kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)

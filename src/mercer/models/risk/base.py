@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import state
-from mercer.checks import Clock, positive, solver_limits
+from mercer import checks, state
+from mercer.checks import Clock
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import (
@@ -106,9 +106,13 @@ def _fits_loss(model: Any) -> bool:
 class Risk(KernelEstimator):
     """The family of `KernelERM` and its named cases: a loss, a penalty, an offset.
 
-    Where there is a choice of solver, `_solvers` are their names, and a plan precedes the fit.
+    Where there is a choice of solver, a plan precedes the fit.
     """
 
+    _parameters: checks.Constraints = checks.LIMITS | {
+        "alpha": checks.POSITIVE,
+        "fit_intercept": checks.Flag(),
+    }
     _state = (
         state.SOLVED
         | {
@@ -122,7 +126,6 @@ class Risk(KernelEstimator):
         | state.others("n_iter_", "alpha_", "fit_intercept_", needed=True)
     )
     _rules: tuple[state.Rule, ...] = ((state.MISFIT, _fits_loss),)
-    _solvers: tuple[str, ...] = ()
 
     alpha: float
     solver: str
@@ -214,8 +217,8 @@ class Risk(KernelEstimator):
     @speaks
     def _check_params(self) -> tuple[Loss, float, dict[str, Any], SolverOptions | None]:
         """Return the loss, the penalty, what limits the solver, and the choice of a solver."""
-        self._check_flags()
-        loss, alpha = self._risk(), positive(self.alpha, "alpha")
+        checks.check_parameters(self)
+        loss, alpha = self._risk(), float(self.alpha)
         if isinstance(loss, ZeroOne):
             raise InvalidInput(
                 f"{who()}: no method minimises the share of errors itself; give a convex loss that "
@@ -226,11 +229,11 @@ class Risk(KernelEstimator):
                 f"{who()}: class_weight={self.class_weight!r} with {loss!r}, a loss of regression; "
                 "give class_weight=None."
             )
-        limits = solver_limits(self)
-        if not self._solvers:
+        limits = checks.solver_limits(self)
+        if "solver" not in self._parameters:
             return loss, alpha, limits, None
         tol = min(limits["tol"], LARGEST_TOL)
-        options = SolverOptions.of(self, self._solvers, max_iter=limits["max_iter"], tol=tol)
+        options = SolverOptions.of(self, max_iter=limits["max_iter"], tol=tol)
         if options.wanted in ("cg", "falkon") and not loss.smooth:
             raise InvalidInput(
                 f"{who()}: solver={options.wanted!r} is for smooth losses, and {loss!r} "

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import to_host
 from mercer.errors import speaks
 from mercer.estimator import (
+    CENTRES,
     choose_class,
     given_targets,
     is_stream,
@@ -125,10 +126,10 @@ class KernelERM(Risk):
     array([1])
     """
 
+    _parameters = CENTRES | {"solver": checks.Word(*RISK_SOLVERS, says="legal: {}")}
     _state = Risk._state | state.others("n_rows_", "plan_")
     _plan = Risk._plan_risk
     _on_device = True
-    _solvers = RISK_SOLVERS
 
     loss: Any
     solver: str = "auto"

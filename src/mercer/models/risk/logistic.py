@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from mercer import state
-from mercer.checks import positive
+from mercer import checks, state
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
+    CENTRES,
     Sample,
     accuracy,
     check_labels,
@@ -152,7 +152,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
     )
     _plan = Risk._plan_risk
     _on_device = True
-    _solvers = (*RISK_SOLVERS, "sgd")
+    _parameters = CENTRES | {"solver": checks.Word(*RISK_SOLVERS, "sgd", says="legal: {}")}
 
     solver: str = "auto"
     stream_: np.ndarray | None
@@ -275,9 +275,8 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
         held = {name: vars(self)[name] for name in self._learned if name in vars(self)}
         with self._all_or_nothing():
             self.__dict__.update(held)
-            self._check_flags()
-            alpha = positive(self.alpha, "alpha")
-            offset = bool(self.fit_intercept)
+            checks.check_parameters(self, "fit_intercept", "alpha")
+            alpha, offset = float(self.alpha), bool(self.fit_intercept)
             if held and held["fit_intercept_"] != offset:
                 raise InvalidInput(
                     f"{who()}: fit_intercept={offset}, and {not offset} for the rows so far; set "

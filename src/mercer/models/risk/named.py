@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from mercer import state
-from mercer.checks import Clock, as_number, positive
+from mercer import checks, state
+from mercer.checks import Clock, as_number
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import Sample, Together, given_targets, is_stream, judged_blocks, r_squared
@@ -89,6 +89,7 @@ class KernelHuberRegressor(RegressorMixin, Risk):
     array([10, 30])
     """
 
+    _parameters = {"delta": checks.POSITIVE}
     _state = Risk._state | state.others("outliers_", needed=True)
 
     outliers_: np.ndarray
@@ -114,9 +115,8 @@ class KernelHuberRegressor(RegressorMixin, Risk):
         self.max_iter = max_iter
         self.max_time = max_time
 
-    @speaks
     def _risk(self) -> Loss:
-        return Huber(positive(self.delta, "delta"))
+        return Huber(self.delta)
 
     def _store(self, data: Any, points: Any, loss: Any, alpha: float, fit: Any, plan: Any) -> None:
         errors = np.abs(data.y - fit.product - fit.intercept)
@@ -136,6 +136,27 @@ class KernelHuberRegressor(RegressorMixin, Risk):
 
 
 # ---- quantile ----
+
+
+def _levels(quantile: Any) -> Any:
+    """Return a level as a float, or several as an array."""
+    cure = "give a number between 0 and 1, both excluded, or a list of such numbers"
+    if isinstance(quantile, str | bytes) or quantile is None:
+        raise InvalidInput(f"{who()}: quantile={quantile!r}; {cure}.")
+    one = not isinstance(quantile, list | tuple) and np.ndim(quantile) == 0
+    number = quantile[()] if isinstance(quantile, np.ndarray) else quantile
+    values = [number] if one else list(quantile)
+    if not values:
+        raise InvalidInput(f"{who()}: quantile={quantile!r} names no level; {cure}.")
+    levels = np.array([as_number(value) for value in values])
+    legal = (levels > 0) & (levels < 1)
+    if not legal.all():
+        bad = values[int(np.argmin(legal))]
+        where = "" if one else f" holds {bad!r}"
+        raise InvalidInput(f"{who()}: quantile={quantile!r}{where}; {cure}.")
+    if len(np.unique(levels)) < len(levels):
+        raise InvalidInput(f"{who()}: quantile={quantile!r} names a level twice; {cure}.")
+    return float(levels[0]) if one else levels
 
 
 def _has_levels(model: Any) -> bool:
@@ -216,6 +237,7 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
     True
     """
 
+    _parameters = {"quantile": checks.Read(_levels)}
     _state = {name: part for name, part in Risk._state.items() if name != "classes_"}
     _state |= state.others("quantile_", needed=True)
     _rules = (*Risk._rules, ("the levels of a {} are not those of its fit", _has_levels))
@@ -368,24 +390,3 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
         return float(np.mean(scores))
 
     # -- files --------------------------------------------------------------------------------
-
-
-def _levels(quantile: Any) -> Any:
-    """Return a level as a float, or several as an array."""
-    cure = "give a number between 0 and 1, both excluded, or a list of such numbers"
-    if isinstance(quantile, str | bytes) or quantile is None:
-        raise InvalidInput(f"{who()}: quantile={quantile!r}; {cure}.")
-    one = np.ndim(quantile) == 0
-    number = quantile[()] if isinstance(quantile, np.ndarray) else quantile
-    values = [number] if one else list(quantile)
-    if not values:
-        raise InvalidInput(f"{who()}: quantile={quantile!r} names no level; {cure}.")
-    levels = np.array([as_number(value) for value in values])
-    legal = (levels > 0) & (levels < 1)
-    if not legal.all():
-        bad = values[int(np.argmin(legal))]
-        where = "" if one else f" holds {bad!r}"
-        raise InvalidInput(f"{who()}: quantile={quantile!r}{where}; {cure}.")
-    if len(np.unique(levels)) < len(levels):
-        raise InvalidInput(f"{who()}: quantile={quantile!r} names a level twice; {cure}.")
-    return float(levels[0]) if one else levels

@@ -14,7 +14,13 @@ from mercer import state
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks
-from mercer.features import PROTOTYPES, choose_prototypes, map_to_prototypes, prototype_blocks
+from mercer.features import (
+    CHOICE,
+    PROTOTYPES,
+    choose_prototypes,
+    map_to_prototypes,
+    prototype_blocks,
+)
 from mercer.rkhs import Function
 
 
@@ -93,6 +99,7 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
     """
 
     _needs_psd = False
+    _parameters = CHOICE
     _state = PROTOTYPES | state.others("estimator_")
     _rules = (("the model of a {} does not fit its prototypes", _fits_prototypes),)
     estimator_: Any

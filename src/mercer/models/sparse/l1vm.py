@@ -10,8 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
-from mercer import state
-from mercer.checks import positive, solver_limits
+from mercer import checks, state
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     KernelEstimator,
@@ -22,7 +21,7 @@ from mercer.estimator import (
     r_squared,
     score_as,
 )
-from mercer.features import with_prototypes
+from mercer.features import CHOICE, with_prototypes
 from mercer.losses import Logistic, Loss, as_loss
 from mercer.models.sparse.fit import (
     L1VMPath,
@@ -138,6 +137,15 @@ class L1VM(KernelEstimator):
     """
 
     _needs_psd = False
+    _parameters = (
+        checks.LIMITS
+        | CHOICE
+        | {
+            "fit_intercept": checks.Flag(),
+            "alpha": checks.POSITIVE,
+            "l1_ratio": checks.Read(check_ratio),
+        }
+    )
     _state = (
         {
             "kernel_": state.Anything(),
@@ -279,10 +287,7 @@ class L1VM(KernelEstimator):
     @speaks
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> SparseData:
         loss = self._risk()
-        self._check_flags()
-        positive(self.alpha, "alpha")
-        check_ratio(self.l1_ratio)
-        positive(self.tol, "tol")
+        checks.check_parameters(self)
         if loss.kind == "classification":
             data = prepare_labels(self, X, y, sample_weight, self.class_weight)
         elif self.class_weight is not None:
@@ -296,7 +301,7 @@ class L1VM(KernelEstimator):
 
     def _solve(self, sparse: SparseData, starts: Any = None) -> list[Solution]:
         """Solve every problem for the penalty of this machine, from given weights if any."""
-        limits = solver_limits(self)
+        limits = checks.solver_limits(self)
         solver = CoordinateDescent(**limits)
         l1, l2 = self.alpha * self.l1_ratio, self.alpha * (1 - self.l1_ratio)
         solutions = []

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import checks
 from mercer.domains import is_missing, to_host
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import accuracy, check_weights
@@ -86,6 +87,11 @@ class TableClassifier(ClassifierMixin, TableModel):
     ['grower 1', 'grower 3']
     """
 
+    _parameters = {
+        "model": checks.Word(
+            "ridge", "svc", says="give 'ridge' (KernelRidgeClassifier) or 'svc' (SVC)"
+        )
+    }
     _classes_of_models = {"ridge": KernelRidgeClassifier, "svc": SVC}
 
     score = accuracy
@@ -132,6 +138,7 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     @speaks("TableClassifier")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        checks.check_parameters(self)
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
@@ -141,17 +148,12 @@ class TableClassifier(ClassifierMixin, TableModel):
             model = KernelRidgeClassifier(
                 kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
             )
-        elif self.model == "svc":
+        else:
             model = SVC(
                 kernel,
                 self.C,
                 class_weight=self.class_weight,
                 probability=self.probability,
-            )
-        else:
-            raise InvalidInput(
-                f"TableClassifier: model={self.model!r}; give 'ridge' (KernelRidgeClassifier) or "
-                "'svc' (SVC)."
             )
         return Inside(encoder, Z, y, weights, model)
 

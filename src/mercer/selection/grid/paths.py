@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, get_tags
 
+from mercer import checks
 from mercer.errors import MercerError, NotPositiveDefinite
 from mercer.estimator import Sample, asks_centers, choose_class
 from mercer.kernels import Kernel, Linear, unproven
@@ -488,7 +489,7 @@ def _margin(
     usable.sort(key=lambda j: float(Cs[j]))
     if not usable:
         return
-    model._check_params()
+    checks.check_parameters(model)
     for resolved, numbers in _by_kernel(scorer, model, kernel):
         if scorer.late():
             return

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from mercer import checks
 from mercer.checks import Clock, check_bounds
 from mercer.errors import InvalidInput, speaking_for, speaks
 from mercer.estimator import Sample
@@ -85,7 +86,7 @@ class FoldSearch(Compass):
         self.model = clone(model).set_params(C=1.0)
         if self.classifier:
             self.model.set_params(probability=False)
-        self.model._check_params()
+        checks.check_parameters(self.model)
         rng = options.random_state
         data = self.model._prepare(X, y, sample_weight)
         given, data = len(data.y), _some_rows(data, options.max_points, rng)

@@ -23,6 +23,7 @@ from mercer.estimator import (
 from mercer.kernels import unproven, with_median
 from mercer.memory import require_memory
 from mercer.models.gp.base import (
+    SEARCH,
     check_search,
     default_kernel,
     evaluations,
@@ -33,6 +34,7 @@ from mercer.models.gp.base import (
 from mercer.models.gp.classes.expectations import class_probabilities
 from mercer.models.gp.classes.inference import (
     METHODS,
+    SCHEME,
     SMALL,
     Inference,
     LatentCovariance,
@@ -261,6 +263,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
     )
     _rules = ((state.MISFIT, _fits_words),)
 
+    _parameters = SEARCH | SCHEME
     classes_: np.ndarray
     _covariance_cache: LatentCovariance | None = None
 
@@ -334,7 +337,6 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
     @speaks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         tuned = check_search(self)
-        choose_scheme(self.method, self.link, self.multi_class, 2)
         data = prepare_labels(self, X, y, sample_weight, None)
         kernel, X = data.kernel, data.X
         kernel.domain.check_training(X)
@@ -347,7 +349,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         whole.require_memory()
         if unproven(kernel) and len(data.y) <= JUDGED:
             check_definite(kernel, whole.dense(gram_of(kernel, X)))
-        parameters = self._parameters(kernel, tuned)
+        parameters = self._searched(kernel, tuned)
         search = None
         if tuned and len(parameters.theta):
             add_starts(parameters, kernel, X, data.y, data.weights)
@@ -367,7 +369,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         self.intercept_ = np.zeros(found.coef.shape[1]) if found.coef.ndim == 2 else 0.0
         self.log_marginal_likelihood_value_ = found.log_evidence
         self.search_ = search
-        free = self._parameters(kernel, False)
+        free = self._searched(kernel, False)
         self.theta_, self.theta_names_ = free.theta, free.names
         self.solution_ = _certificate(found, self.dual_coef_, search)
         K = found.K
@@ -377,7 +379,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         self.solution_.unwrap()
 
     @speaks
-    def _parameters(self, kernel: Any, tuned: bool) -> Parameters:
+    def _searched(self, kernel: Any, tuned: bool) -> Parameters:
         return Parameters(
             kernel,
             None,
@@ -637,7 +639,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         self._require_fit()
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
-        parameters = self._parameters(self.kernel_, False)
+        parameters = self._searched(self.kernel_, False)
         kernel, _ = parameters.read(parameters.theta if theta is None else theta)
         inference = self._inference()
         if not eval_gradient:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer import checks
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
 from mercer.estimator import Plan, study_of
 from mercer.memory import require_memory
@@ -177,17 +178,23 @@ class Scheme:
         return vi
 
 
-def choose_scheme(method: Any, link: Any, multi_class: Any, n_classes: int) -> Scheme:
-    """Return how to infer, or say which combinations there are."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise InvalidInput(f"{who()}: method={method!r}; give 'laplace', 'ep' or 'vi'.")
+def _named_link(link: Any) -> Link:
     if isinstance(link, Link):  # parameters are what a model file can hold
         raise InvalidInput(f"{who()}: link={link!r}; give its name, {link.name!r}.")
+    return as_link(link)
+
+
+#: What the parameters of a scheme may be.
+SCHEME: checks.Constraints = {
+    "method": checks.Word(*METHODS),
+    "link": checks.Read(_named_link),
+    "multi_class": checks.Word("auto", "softmax", "one_vs_rest"),
+}
+
+
+def choose_scheme(method: Any, link: Any, multi_class: Any, n_classes: int) -> Scheme:
+    """Return how to infer, or say which combinations there are."""
     chosen = as_link(link)
-    if not isinstance(multi_class, str) or multi_class not in ("auto", "softmax", "one_vs_rest"):
-        raise InvalidInput(
-            f"{who()}: multi_class={multi_class!r}; give 'auto', 'softmax' or 'one_vs_rest'."
-        )
     able = method in SOFTMAX and chosen.name == "logit"
     if multi_class == "softmax" and not able and n_classes > 2:
         what = f"method={method!r}" if method not in SOFTMAX else f"link={chosen.name!r}"
@@ -339,6 +346,7 @@ def plan_classes(model: Any, X: Any, y: Any) -> Plan:
     study = study_of(model, X, y)
     facts = study.facts
     n, several = facts.n, max(2, facts.outputs)
+    checks.check_parameters(model, *SCHEME)
     scheme = choose_scheme(model.method, model.link, model.multi_class, several)
     tuned = model.optimizer is not None
     matrices = scheme.matrices(several) * (PARTS if tuned and n > SMALL else 1.0)

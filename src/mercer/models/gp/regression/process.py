@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import checks
 from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
@@ -23,6 +24,7 @@ from mercer.estimator import (
     study_of,
 )
 from mercer.models.gp.base import (
+    SEARCH,
     check_search,
     default_kernel,
     evaluations,
@@ -58,6 +60,7 @@ class ProcessRegressor(KernelEstimator):
     the prior.
     """
 
+    _parameters: checks.Constraints = SEARCH | {"normalize_y": checks.Flag(numbers=False)}
     optimizer: Any
     n_restarts: Any
     max_iter: Any
@@ -94,8 +97,6 @@ class ProcessRegressor(KernelEstimator):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Parameters, Any]:
         """Return checked rows, parameters at their start, and the noise."""
         tuned = check_search(self)
-        if not isinstance(self.normalize_y, bool | np.bool_):
-            raise InvalidInput(f"{who()}: normalize_y={self.normalize_y!r}; give True or False.")
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)
@@ -123,7 +124,7 @@ class ProcessRegressor(KernelEstimator):
         if np.ndim(noise) == 2:
             unit = searched.targets.variance_unit()
             noise = float(np.mean(noise[0] / targets.scale**2)) * unit
-        parameters = self._parameters(kernel, self._start(noise, searched), tuned, searched)
+        parameters = self._searched(kernel, self._start(noise, searched), tuned, searched)
         if tuned:
             place(parameters, noise, searched)
         return problem, parameters, noise
@@ -153,7 +154,7 @@ class ProcessRegressor(KernelEstimator):
         return first_noise(problem) if isinstance(noise, str) else float(noise)
 
     @speaks
-    def _parameters(
+    def _searched(
         self, kernel: Kernel, noise: float | None, tuned: bool, problem: Problem | None = None
     ) -> Parameters:
         low, high = LEAST, MOST
@@ -200,7 +201,7 @@ class ProcessRegressor(KernelEstimator):
         level = None
         if np.ndim(self.scaled_noise_) == 0:
             level = float(self.scaled_noise_) * float(np.mean(self.y_scale_**2))
-        return self._parameters(self.kernel_, level, False)
+        return self._searched(self.kernel_, level, False)
 
     def _is_fitted(self) -> bool:
         return "dual_coef_" in vars(self)

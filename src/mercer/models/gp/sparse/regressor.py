@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from mercer import state
+from mercer import checks, state
 from mercer.checks import check_index
 from mercer.errors import InvalidInput, said, speaks, who
 from mercer.estimator import ONLY, Plan, study_of
@@ -195,6 +195,11 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         | state.others("noise_", "theta_", "theta_names_", needed=True)
         | state.others("log_marginal_likelihood_value_", "log_evidence_upper_", needed=True)
     )
+    _parameters = {
+        "method": checks.Word(*METHODS),
+        "n_inducing": checks.SOME,
+        "inducing": checks.Word("pivoted", "optimize", points=True, says="give {} or the points"),
+    }
     mean = "zero"
     score = ProcessRegressor.score  # not that of scikit-learn's mixin
     _rows: Any = None  # the rows of the fit, for `log_marginal_likelihood`
@@ -309,15 +314,8 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     def _check_inducing(self, problem: Problem) -> tuple[int, Any]:
         """Return how many points are wanted, and a word or the points, canonical."""
         domain = problem.kernel.domain
-        if not isinstance(self.method, str) or self.method not in METHODS:
-            raise InvalidInput(f"{who()}: method={self.method!r}; give 'vfe' or 'fitc'.")
-        m, given = check_index(self.n_inducing, "n_inducing", 1), self.inducing
-        if isinstance(given, str):
-            if given not in ("pivoted", "optimize"):
-                raise InvalidInput(
-                    f"{who()}: inducing={given!r}; give 'pivoted', 'optimize' or the points."
-                )
-        else:
+        m, given = int(self.n_inducing), self.inducing
+        if not isinstance(given, str):
             given = self._by_name(given, problem.kernel, "inducing")
             given = _check_points(given, problem)
             if domain.size(given) == 0:
