@@ -122,7 +122,9 @@ class RandomFourierFeatures(ApproximateFeatures):
     def _require(self, kernel: Kernel) -> None:
         require_spectral(kernel)
 
-    def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+    def _learn(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
+    ) -> None:
         if self.method not in METHODS:
             words = ", ".join(map(repr, METHODS))
             raise InvalidInput(
