@@ -3,7 +3,9 @@ from mercer.rkhs.geometry import (
     center as center,
     distance as distance,
     distance_to_set as distance_to_set,
+    few_features as few_features,
     mean_embedding as mean_embedding,
+    mean_of_rows as mean_of_rows,
 )
 
 __all__ = ["Function", "center", "distance", "distance_to_set", "mean_embedding"]
