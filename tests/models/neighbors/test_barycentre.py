@@ -55,7 +55,7 @@ def test_where_the_points_are_does_not_matter(offset, classes, form):
 
 
 def test_classes_that_are_lost_in_rounding_are_told():
-    with pytest.warns(UserWarning, match="lost in the rounding"):
+    with pytest.warns(UserWarning, match="leaves an error of about"):
         NearestBarycentre(lambda a, b: float(a @ b)).fit(X[::5] + 1e9, y[::5])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 
 from mercer import state
-from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, speaks, users_level, who
+from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, speaks, who
 from mercer.estimator import (
     INDEFINITE,
     KernelEstimator,
@@ -20,6 +19,7 @@ from mercer.estimator import (
     check_weights,
     choose_class,
     find_classes,
+    tell_rounding,
 )
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
@@ -28,7 +28,6 @@ from mercer.rkhs import few_features, mean_of_rows
 
 JUDGED = 500  # classes up to which the matrix of inner products of the barycentres is judged
 FAR = 1e-7  # part of k(x, x) that a class spreads over, below which features are subtracted
-EPS = float(np.finfo(np.float64).eps)
 
 
 class NearestBarycentre(ClassifierMixin, KernelEstimator):
@@ -124,7 +123,9 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             lengths = check_lengths(kernel, X, underflow=True)
             inner = mean.T @ (Gram(kernel, X, keep=False) @ mean)
             _check_inner(kernel, inner, mean.T @ lengths)
-            _judge_spreads(kernel, X, lengths, mean.T @ lengths - np.diagonal(inner))
+            spread = float((mean.T @ lengths - np.diagonal(inner)).min())
+            if spread < FAR * lengths.max() and few_features(kernel, X) is None:
+                tell_rounding(kernel, X, lengths)
             squares = np.maximum(np.diagonal(inner), 0.0)
             two = len(classes) == 2
             self.kernel_, self.X_fit_, self.classes_ = kernel, kernel.domain.keep(X), classes
@@ -230,20 +231,6 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
                 "not a kernel; mercer.check_kernel shows a counter-example."
             )
         return np.sqrt(np.maximum(squares, 0.0))
-
-
-def _judge_spreads(kernel: Kernel, X: Any, lengths: np.ndarray, spreads: np.ndarray) -> None:
-    """Warn of points that differ by less than kernel values show after rounding."""
-    resolution = 8 * EPS * float(lengths.max())
-    lost = np.ptp(lengths) > resolution and float(spreads.max()) < 100 * resolution
-    if lost and few_features(kernel, X) is None:
-        warnings.warn(
-            f"{who()}: the differences of the points are lost in the rounding of kernel values of "
-            f"about {float(lengths.max()):.2g}, and the classes with them. Subtract the means of "
-            "the columns, or use a kernel of the scale of the data.",
-            UserWarning,
-            stacklevel=users_level(),
-        )
 
 
 def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray) -> None:
