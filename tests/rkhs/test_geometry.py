@@ -99,6 +99,19 @@ def test_distances_that_are_rounding_are_told():
         distance_to_set(RBF(), X[:1], X[:1])
 
 
+def test_letters_without_a_feature_are_not_forgotten_where_features_are_subtracted():
+    long = "a" * 20000
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert distance(mercer.Spectrum(1), [long], [long + "b", long + "ab"])[0].tolist() == [
+            1.0,
+            2**0.5,
+        ]
+        assert distance_to_set(mercer.Spectrum(1), [long + "b"], [long])[0] == 1.0
+        model = mercer.NearestBarycentre(mercer.Spectrum(1)).fit([long, long + "a"], [0, 1])
+        np.testing.assert_allclose(model.distances([long + "b"]), [[1.0, 2**0.5]])
+
+
 def test_distances_of_near_points_have_their_digits():
     for k in (RBF(0.7), mercer.Matern(1.1), 2.0 * RBF() + mercer.Constant(3.0)):
         near = X + 1e-9

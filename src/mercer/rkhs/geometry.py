@@ -12,7 +12,7 @@ from mercer.domains import GramRows, beside, is_torch, namespace
 from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.kernels import RBF, Kernel, RadialBound, as_kernel, geometry_of, require_psd
 from mercer.memory import row_blocks
-from mercer.operators import equal_pairs, spread
+from mercer.operators import equal_pairs, gram_of, spread
 from mercer.rkhs.function import Function
 from mercer.settings import get_config
 
@@ -95,10 +95,11 @@ def few_features(kernel: Kernel, X: Any, others: int = 0) -> Any:
     """
     if not kernel.domain.holds_points:
         return None
-    D, n = kernel._n_features(X), kernel.domain.size(X) + others
+    K, n = gram_of(kernel, X), kernel.domain.size(X) + others
+    D = K.n_features
     if D is None or D > MOST or 4 * 8 * D * n > get_config().memory // 4:
         return None
-    return kernel._features(X)
+    return K.features()
 
 
 def _lost(squared: Any, sizes: Any) -> Any:
@@ -118,7 +119,7 @@ def _warn_of_rounding(kernel: Kernel, bad: np.ndarray, errors: np.ndarray, sizes
     )
 
 
-class _Squares(RadialBound):
+class _ByDifferences(RadialBound):
     """Tiles of squared distances by differences."""
 
     def tile(self, rows: slice, cols: slice) -> Any:
@@ -140,7 +141,7 @@ def _by_differences(kernel: Kernel, X: Any, Y: Any) -> Any:
         if geometry is None or geometry.key is None or geometry.norm != 2:
             return None
         images, unit = [geometry.image(Z) for Z in both], geometry.unit
-    bound = _Squares(RBF(1.0), *images)
+    bound = _ByDifferences(RBF(1.0), *images)
     if is_torch(X):
         n, m = bound.shape
         return bound.tile(slice(0, n), slice(0, m)).sqrt()
@@ -204,7 +205,7 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
         small = _lost(squared, x[:, None] + y)
         small = small.fill_diagonal_(False) if own else small
         if not K.requires_grad and bool(small.any()):
-            better = _by_differences(kernel, *kernel._checked(X, None if own else Y))
+            better = _by_differences(kernel, *_points(kernel, X, None if own else Y))
             return squared.sqrt() if better is None else better.to(K.dtype)
         return squared.sqrt()
     lost = False
@@ -219,13 +220,19 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
     if own:
         np.fill_diagonal(K, 0)
     if lost:
-        points = kernel._checked(X, None if own else Y)
+        points = _points(kernel, X, None if own else Y)
         better = _by_differences(kernel, *points)
         if better is not None:
             return better.astype(K.dtype, copy=False)
         _judge(kernel, *points, K, x, y)
     np.maximum(K, 0, out=K)
     return np.sqrt(K, out=K)
+
+
+def _points(kernel: Kernel, X: Any, Y: Any) -> tuple[Any, Any]:
+    """Return canonical collections, the second None where it is the first."""
+    check = kernel.domain.check
+    return (check(X), None) if Y is None else kernel.domain.match(check(X), check(Y))
 
 
 def _judge(kernel: Kernel, X: Any, Y: Any, squared: np.ndarray, x: Any, y: Any) -> None:
@@ -309,14 +316,14 @@ def _to_mean(mean: Function, X: Any) -> Any:
     """Return ‖φ(x) − μ‖ by differences of features, where these are few; None otherwise."""
     kernel = mean.kernel
     F = few_features(kernel, mean.points, kernel.domain.size(X))
-    if F is None:
+    if F is None or gram_of(kernel, X).n_features is None:  # new letters have no column
         return None
     centre = mean_of_rows(F, mean.coef)
     if is_torch(X):
-        return ((kernel._features(X) - centre) ** 2).sum(1).sqrt()
+        return ((gram_of(kernel, X).features() - centre) ** 2).sum(1).sqrt()
     out = np.empty(kernel.domain.size(X))
     for rows in row_blocks(len(out), 4 * 8 * len(centre)):
-        part = kernel._features(kernel.domain.take(X, rows))
+        part = gram_of(kernel, kernel.domain.take(X, rows)).features()
         gaps = (part.toarray() if sp.issparse(part) else part) - centre
         out[rows] = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
     return out

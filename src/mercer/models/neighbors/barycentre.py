@@ -23,7 +23,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
-from mercer.operators import Gram
+from mercer.operators import Gram, gram_of
 from mercer.rkhs import few_features, mean_of_rows
 
 JUDGED = 500  # classes up to which the matrix of inner products of the barycentres is judged
@@ -188,12 +188,12 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         if not spreads.min() < FAR * lengths.max():
             return None
         features = few_features(kernel, self.X_fit_, kernel.domain.size(points))
-        if features is None:
+        if features is None or gram_of(kernel, points).n_features is None:  # new letters, say
             return None
         centres = np.asarray(mean_of_rows(features, 0.5 * self._twice), dtype=float)
         out = np.empty((kernel.domain.size(points), len(centres)))
         for rows in row_blocks(len(out), 6 * 8 * centres.shape[1]):
-            part = kernel._features(kernel.domain.take(points, rows))
+            part = gram_of(kernel, kernel.domain.take(points, rows)).features()
             part = np.asarray(part.toarray() if sp.issparse(part) else part, dtype=float)
             for c, centre in enumerate(centres):
                 gaps = part - centre
