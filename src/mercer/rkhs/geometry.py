@@ -13,8 +13,7 @@ from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.kernels import RBF, Kernel, RadialBound, as_kernel, geometry_of, require_psd
 from mercer.memory import row_blocks
 from mercer.operators import equal_pairs, gram_of, spread
-from mercer.rkhs.function import Function
-from mercer.settings import get_config
+from mercer.rkhs.function import Function, few_features, mean_of_rows
 
 # ---- Mean embeddings: a sample, or a distribution, as one function of the RKHS ----
 
@@ -75,31 +74,8 @@ def check_weights(weights: Any, n: int) -> np.ndarray:
 # ---- Squares that cancel: differences of features tell what those of kernel values do not ----
 
 
-MOST = 4096  # features that are subtracted
 ROUNDING = 8  # units of rounding by which a difference of kernel values may be off
 LOOKED_AT = 4096  # pairs of points of which it is looked up whether they are equal
-
-
-def few_features(kernel: Kernel, X: Any, others: int = 0) -> Any:
-    """Return explicit features of points, where they are few; None otherwise.
-
-    Far from the origin of feature space k(x, x) + k(y, y) − 2k(x, y) is a small difference of large
-    numbers, and ‖φ(x) − φ(y)‖² is not.
-
-    kernel : Kernel
-        The kernel, words resolved.
-    X : canonical collection
-        The points.
-    others : int, default=0
-        Points that there are beside these, for the memory budget.
-    """
-    if not kernel.domain.holds_points:
-        return None
-    K, n = gram_of(kernel, X), kernel.domain.size(X) + others
-    D = K.n_features
-    if D is None or D > MOST or 4 * 8 * D * n > get_config().memory // 4:
-        return None
-    return K.features()
 
 
 def _lost(squared: Any, sizes: Any) -> Any:
@@ -327,14 +303,6 @@ def _to_mean(mean: Function, X: Any) -> Any:
         gaps = (part.toarray() if sp.issparse(part) else part) - centre
         out[rows] = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
     return out
-
-
-def mean_of_rows(F: Any, w: Any) -> Any:
-    """Return Σ wᵢFᵢ for weights of sum one, or some of them as columns; far rows keep digits."""
-    if sp.issparse(F):
-        return np.asarray((F.T @ w).T)
-    first = F[0]
-    return first + (w if w.ndim == 1 else w.T) @ (F - first)
 
 
 @speaks("center")
