@@ -90,7 +90,7 @@ def a_derivative_counts_a_symmetric_matrix_by_half(patch):
 @caught_by("jit", kernel_law, "double_loop", Laplacian())
 def a_loop_forgets_the_last_column(patch):
     true = jit.manhattan
-    put(patch, true, lambda x, y, out: true(x[:, :-1].copy(), y[:-1].copy(), out))
+    put(patch, true, lambda x, y, u, out: true(x[:, :-1].copy(), y[:-1].copy(), u[:-1], out))
 
 
 @caught_by("kernels", kernel_law, "gradient", RBF())

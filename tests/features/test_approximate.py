@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import mercer
 from mercer import (
@@ -140,6 +141,25 @@ def test_rows_of_blocks_are_drawn_by_weight(monkeypatch):
         model = Nystroem(RBF(), 9, landmarks=how, random_state=0).fit(blocks)
         assert (model.components_[:, 0] > 0).all()
     TensorSketch(Polynomial(2), 9, random_state=0).fit(blocks)
+
+
+@pytest.mark.parametrize("how", ["uniform", "kmeans", "rpcholesky", "leverage"])
+def test_a_seed_makes_the_same_map_of_rows_in_memory_and_in_blocks(how, monkeypatch):
+    monkeypatch.setattr(base, "SEEN", 100)  # of more rows a sample is looked at
+    many = np.random.default_rng(0).normal(size=(600, 2))
+    w = np.random.default_rng(1).integers(0, 3, 600).astype(float)
+    for weights in (None, w):
+        blocks = RowBlocks.from_arrays(many, None, weights, block_rows=70)
+        for make in (
+            Nystroem(RBF(1.5), 9, landmarks=how, random_state=3),
+            RandomFourierFeatures(RBF(1.5), 8, random_state=3),
+            TensorSketch(Polynomial(2), 9, random_state=3),
+        ):
+            expected = clone(make).fit(many, sample_weight=weights).transform(many)
+            found = clone(make).fit(blocks).transform(many)
+            if isinstance(make, RandomFourierFeatures):  # phases are from the mean of the sample
+                expected, found = expected @ expected.T, found @ found.T
+            np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_maps_of_dask_data_are_those_of_their_blocks():

@@ -127,6 +127,43 @@ def test_blocks_and_tensors(how, torch):
 
 
 @pytest.mark.parametrize("how", LANDMARKS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("most", [1000, 40])
+def test_the_same_points_wherever_the_rows_are(how, weighted, most, torch, monkeypatch):
+    monkeypatch.setattr("mercer.features.landmarks.LOOKED_AT", dict.fromkeys(LANDMARKS, (most, 1)))
+    monkeypatch.setattr("mercer.features.landmarks.ROWS_EACH", 1)
+    Z = np.vstack([X, X[:20]])  # some are given twice
+    w = RNG.integers(0, 3, 80).astype(float) if weighted else None
+    for dtype in (np.float64, np.float32):
+        want, index = choose_landmarks(RBF(), Z.astype(dtype), 6, how, 3, w)
+        blocks = RowBlocks.from_arrays(Z.astype(dtype), None, w, block_rows=17)
+        for rows, given in (
+            (blocks, None),
+            (RowBlocks.from_arrays(Z.astype(dtype), block_rows=33), w),
+            (RowBlocks.from_arrays(sp.csr_array(Z.astype(dtype)), block_rows=9), w),
+            (torch.as_tensor(Z.astype(dtype)), w),
+        ):
+            got, there = choose_landmarks(RBF(), rows, 6, how, 3, given)
+            got = got.toarray() if sp.issparse(got) else np.asarray(got)
+            np.testing.assert_allclose(got, want, rtol=1e-6 if how == "kmeans" else 0)
+            assert (index is None) == (there is None)
+            assert index is None or np.array_equal(index, there)
+    # More rows than their codes have memory for: positions are drawn.
+    with mercer.config(memory=2**13):
+        points, index = choose_landmarks(RBF(), blocks, 2, "uniform", 0)
+    np.testing.assert_array_equal(points, Z[index].astype(np.float32))
+
+
+def test_points_that_are_no_numbers_are_drawn_by_their_places():
+    texts = [f"{i:04b}" * 2 for i in range(16)]
+    kernel = Spectrum(2)
+    want, index = choose_landmarks(kernel, kernel.domain.check(texts), 5, "uniform", 1)
+    blocks = RowBlocks.from_arrays(texts, block_rows=5)
+    got, there = choose_landmarks(kernel, blocks, 5, "uniform", 1)
+    assert list(got) == list(want) and np.array_equal(index, there)
+
+
+@pytest.mark.parametrize("how", LANDMARKS)
 def test_huge_and_tiny_scales_and_a_kernel_that_is_zero(how):
     for scale in (1e-200, 1e200):
         points, _ = choose_landmarks(RBF(scale), scale * X, 5, how, 0)

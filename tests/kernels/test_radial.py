@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
@@ -84,6 +85,76 @@ def test_no_cancellation_between_two_far_clusters(rng):
         K = kernel(X)
         np.testing.assert_allclose(K[:10, :10], kernel(near), atol=1e-12)
         np.testing.assert_allclose(K[10:, 10:], kernel(near), atol=1e-12)
+
+
+def exactly(kernel, X, Y):
+    """Kernel values from differences in float64, by the definition."""
+    gaps = X.astype(float)[:, None] - Y.astype(float)
+    if isinstance(kernel, Laplacian):
+        return np.exp(-(np.abs(gaps) / kernel.length_scale).sum(2))
+    if getattr(kernel, "covariance", None) is not None:
+        s = np.einsum("ijk,kl,ijl->ij", gaps, np.linalg.inv(kernel.covariance), gaps)
+    else:
+        s = ((gaps / kernel.length_scale) ** 2).sum(2)
+    return kernel._profile(s, np)
+
+
+FAR_APART = [
+    RBF(1.3),
+    RBF([1.3, 0.7, 2.1]),
+    RBF(covariance=[[1.5, 0.2, 0], [0.2, 1, 0], [0, 0, 2]]),
+    Matern(1.3, nu=0.5),
+    Matern([1.3, 0.7, 2.1], nu=2.5),
+    RationalQuadratic(1.3),
+    Laplacian(1.3),
+    Laplacian([1.3, 0.7, 2.1]),
+]
+
+
+@pytest.mark.parametrize("kernel", FAR_APART, ids=repr)
+@pytest.mark.parametrize("distance", [30.0, 1e3, 1e5, 1e6])
+def test_float32_groups_far_apart(kernel, distance, rng):
+    """One group has all its digits: neither a move nor a scale may round them away."""
+    near, far = rng.normal(size=(2, 20, 3))
+    X = np.vstack([near, far + distance]).astype(np.float32)
+    Y = X[::3] + np.float32(0.25)
+    error = 3e-5 if distance < 100 else 3e-6  # below, one product serves
+    v = rng.normal(size=len(X)).astype(np.float32)
+    for A, B in ((X, None), (X, Y)):
+        want = exactly(kernel, A, A if B is None else B)
+        found = kernel(A, B)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, want, atol=error)
+        sparse = kernel(sp.csr_array(A), None if B is None else sp.csr_array(B))
+        np.testing.assert_allclose(sparse, want, atol=1e-4 if distance < 100 else 3e-6)
+    np.testing.assert_allclose((kernel * 2.0 + RBF(9.0))(X), 2 * exactly(kernel, X, X)
+                               + exactly(RBF(9.0), X, X), atol=3 * error)  # fmt: skip
+    np.testing.assert_allclose(kernel.matmul(X, None, v), exactly(kernel, X, X) @ v, atol=1e-4)
+    wide = X.astype(float)
+    W = rng.normal(size=(len(X), len(X)))
+    np.testing.assert_allclose(kernel.theta_vjp(X, W), kernel.theta_vjp(wide, W), atol=2e-2)
+    np.testing.assert_allclose(
+        kernel.gradient(X, X, v),
+        kernel.gradient(wide, wide, v),
+        atol=3e-2 if distance < 100 else 1e-4,
+    )
+
+
+@pytest.mark.parametrize("kernel", FAR_APART, ids=repr)
+def test_float32_tensors_far_apart(kernel, rng):
+    torch = pytest.importorskip("torch")
+    near, far = rng.normal(size=(2, 20, 3))
+    X = np.vstack([near, far + 1e6]).astype(np.float32)
+    found = kernel(torch.as_tensor(X))
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.numpy(), exactly(kernel, X, X), atol=3e-6)
+
+
+@pytest.mark.parametrize("kernel", FAR_APART[:2] + FAR_APART[3:], ids=repr)
+def test_groups_very_far_apart(kernel, rng):
+    near, far = rng.normal(size=(2, 20, 3))
+    X = np.vstack([near, far + 1e12])
+    np.testing.assert_allclose(kernel(X), exactly(kernel, X, X), atol=1e-13)
 
 
 def test_float32_far_from_the_origin():

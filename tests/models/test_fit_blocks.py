@@ -39,6 +39,28 @@ def test_files_give_the_answer_of_memory(tmp_path):
     np.testing.assert_array_equal(again.predict(blocks), found.predict(blocks))
 
 
+@pytest.mark.parametrize("centers", ["uniform", "rpcholesky"])
+def test_a_seed_draws_the_same_centres_in_memory_in_blocks_and_of_dask(centers):
+    da = pytest.importorskip("dask.array")
+    torch = pytest.importorskip("torch")
+    options = {"alpha": 1.0, "solver": "falkon", "n_centers": 12, "centers": centers, "tol": 1e-8}
+    labels = (y > 0).astype(int)
+    kinds = ((mercer.KernelRidge, y), (mercer.KernelLogisticRegression, labels))
+    for make, target in kinds if centers == "uniform" else kinds[:1]:
+        model = make(mercer.RBF(1.5), random_state=7, **options)
+        expected = model.fit(X, target)
+        points, answers = np.asarray(expected.X_fit_), expected.predict(X)
+        others = [
+            (RowBlocks.from_arrays(X, target, block_rows=50), None),
+            (da.from_array(X, chunks=(70, 3)), da.from_array(target, chunks=70)),
+            (torch.as_tensor(X), torch.as_tensor(target)),
+        ]
+        for rows, given in others:
+            found = make(mercer.RBF(1.5), random_state=7, **options).fit(rows, given)
+            np.testing.assert_allclose(found.X_fit_, points, rtol=1e-12)
+            np.testing.assert_allclose(found.predict(X), answers, atol=1e-6)
+
+
 class Broken:
     """Blocks that end in an error when row 210 is reached, one time."""
 

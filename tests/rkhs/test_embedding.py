@@ -27,6 +27,18 @@ def test_inner_products_are_means():
     assert (mu - nu).norm() ** 2 == pytest.approx(mmd)
 
 
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+def test_differences_of_means_far_from_the_origin(offset):
+    P, Q = X + offset, Y + offset
+    gap = mean_embedding(mercer.Linear(), P) - mean_embedding(mercer.Linear(), Q)
+    want = np.linalg.norm((P - offset).mean(0) - (Q - offset).mean(0))
+    assert gap.norm() == pytest.approx(want, abs=1e-6)
+    square = mercer.statistics.mmd(P, Q, mercer.Linear(), "biased")
+    assert gap.norm() ** 2 == pytest.approx(square, abs=1e-6)
+    both = Function(mercer.Linear(), gap.points, np.stack([gap.coef, 2 * gap.coef], 1))
+    np.testing.assert_allclose(both.norm(), [want, 2 * want], atol=1e-6)
+
+
 def test_weights_count_and_need_not_sum_to_one():
     weights = rng.integers(0, 4, 12).astype(float)
     repeated = np.repeat(X, weights.astype(int), axis=0)

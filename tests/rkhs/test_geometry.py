@@ -1,5 +1,9 @@
+import warnings
+from fractions import Fraction
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.preprocessing import KernelCenterer
 
 import mercer
@@ -45,6 +49,75 @@ def test_distance_of_linear_kernel_is_euclidean_and_of_equal_points_zero():
     D = distance(RBF(), np.zeros((4, 2)))
     assert (D == 0).all() and not np.isnan(D).any()
     assert np.isfinite(distance(RBF(), X, X + 1e-12)).all()
+
+
+SUMMED = 4.0 * mercer.Linear() + mercer.Linear().on([0, 1, 2])
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize("form", ["dense", "sparse", "torch"])
+@pytest.mark.parametrize(("k", "factor"), [(mercer.Linear(), 1.0), (SUMMED, 5**0.5)], ids=repr)
+def test_distances_do_not_depend_on_where_the_points_are(offset, form, k, factor):
+    make = {"dense": np.asarray, "sparse": sp.csr_array}.get(form)
+    make = pytest.importorskip("torch").as_tensor if make is None else make
+    A, B = X + offset, Y + offset
+    near, other = A - offset, B - offset  # what is left of X and Y
+    want = factor * np.linalg.norm(near[:, None] - other, axis=2)
+    np.testing.assert_allclose(np.asarray(distance(k, make(A), make(B))), want, rtol=1e-9)
+    own = np.asarray(distance(k, make(A)))
+    np.testing.assert_array_equal(own, own.T)
+    assert (own.diagonal() == 0).all()
+    got = np.asarray(distance_to_set(k, make(A), make(B)))
+    want = factor * np.linalg.norm(near - other.mean(0), axis=1)
+    np.testing.assert_allclose(got, want, rtol=1e-7)
+
+
+def test_polynomial_distances_far_out_have_the_digits_that_features_leave():
+    A = X + 1e4
+    rows = [[Fraction(v) for v in row] for row in A.tolist()]
+
+    def inner(p, q):
+        return (sum(a * b for a, b in zip(p, q, strict=True)) + 1) ** 2
+
+    want = [[float(inner(p, p) + inner(q, q) - 2 * inner(p, q)) ** 0.5 for q in rows] for p in rows]
+    np.testing.assert_allclose(distance(mercer.Polynomial(2), A), want, rtol=1e-9)
+
+
+def test_distances_that_are_rounding_are_told():
+    def k(a, b):
+        return float(a @ b)
+
+    with pytest.warns(UserWarning, match="below the rounding error"):
+        distance(k, X + 1e9)
+    with pytest.warns(UserWarning, match="below the rounding error"):
+        distance_to_set(k, X + 1e9, Y + 1e9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        distance(k, X)
+        distance(k, np.vstack([X, X]))  # equal points are at distance 0
+        distance(RBF(), X, X + 1e-12)
+        distance_to_set(RBF(), X[:1], X[:1])
+
+
+def test_letters_without_a_feature_are_not_forgotten_where_features_are_subtracted():
+    long = "a" * 20000
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert distance(mercer.Spectrum(1), [long], [long + "b", long + "ab"])[0].tolist() == [
+            1.0,
+            2**0.5,
+        ]
+        assert distance_to_set(mercer.Spectrum(1), [long + "b"], [long])[0] == 1.0
+        model = mercer.NearestBarycentre(mercer.Spectrum(1)).fit([long, long + "a"], [0, 1])
+        np.testing.assert_allclose(model.distances([long + "b"]), [[1.0, 2**0.5]])
+
+
+def test_distances_of_near_points_have_their_digits():
+    for k in (RBF(0.7), mercer.Matern(1.1), 2.0 * RBF() + mercer.Constant(3.0)):
+        near = X + 1e-9
+        slope = distance(k, X[:1], X[:1] + 1e-3)[0, 0] / 1e-3
+        got = distance(k, X, near).diagonal()
+        np.testing.assert_allclose(got, slope * np.abs(near - X)[:, 0], rtol=1e-3)
 
 
 def test_distance_of_objects_names_and_functions():

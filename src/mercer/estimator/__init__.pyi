@@ -84,6 +84,7 @@ from mercer.estimator.trust import (
     check_lengths as check_lengths,
     indefinite as indefinite,
     refuse_negative as refuse_negative,
+    tell_rounding as tell_rounding,
 )
 from mercer.estimator.values import (
     feature_values as feature_values,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import largest
-from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, who
+from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, users_level, who
 from mercer.kernels import Kernel
 from mercer.operators import gram_of
 from mercer.solvers import factor
@@ -64,6 +65,8 @@ PROBED = 48  # points between which symmetry is tried
 TINY = 1e-290  # squared lengths below this have lost digits to underflow
 NO_SQUARE = 1e-145  # entries below this have no square with all its digits
 ROUNDING = 1e-13  # part of k(x, x) that the sum of the squares of features may miss
+EPS = 8 * float(np.finfo(np.float64).eps)  # part of k(x, x) that a sum of kernel values may miss
+DIGITS = 1e-4  # error of a squared distance, relative to the variance, that is told
 
 
 def check_lengths(
@@ -94,6 +97,36 @@ def check_lengths(
             "underflows on such small numbers. Multiply them, so that the largest is near 1."
         )
     return diagonal
+
+
+def tell_rounding(kernel: Kernel, X: Any, lengths: np.ndarray) -> None:
+    """Warn where squared distances have few digits left: kernel values are large, and alike.
+
+    Some of the points tell. Where these do not differ at all, nothing is lost.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, without words.
+    X : canonical collection
+        The points.
+    lengths : ndarray of shape (n,)
+        k(x, x).
+    """
+    n, domain = len(lengths), kernel.domain
+    some = np.unique(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
+    error = EPS * float(lengths[some].max(initial=0.0))
+    K = np.asarray(gram_of(kernel, domain.subset(X, some)).to_dense(), dtype=float)
+    variance = float(lengths[some].mean() - K.mean())
+    if np.ptp(K) > error and error > DIGITS * variance:
+        warnings.warn(
+            f"{who()}: kernel values are about {error / EPS:.2g}, so that rounding leaves an error "
+            f"of about {error**0.5:.2g} in the distances of points, which spread over "
+            f"{max(variance, 0.0) ** 0.5:.2g}. Subtract the means of the columns, or use a kernel "
+            "of the scale of the data.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
 
 
 def refuse_negative(kernel: Kernel, diagonal: np.ndarray, rows: str = "row") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -72,10 +73,15 @@ class ApproximateFeatures(
         """Refuse a kernel that has no such features."""
 
     def _learn(
-        self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: np.random.RandomState
+        self,
+        kernel: Kernel,
+        X: Any,
+        weights: np.ndarray | None,
+        rng: np.random.RandomState,
+        rows: RowBlocks | None,
     ) -> None:
-        """Set everything that is learned from checked points."""
-        raise TypeError(f"{type(self).__name__}: define _learn(kernel, X, weights, rng).")
+        """Set everything that is learned from checked points; of many `rows` they are a sample."""
+        raise TypeError(f"{type(self).__name__}: define _learn(kernel, X, weights, rng, rows).")
 
     def _map(self, X: Any) -> np.ndarray:
         """Return the features of checked points, in float64."""
@@ -104,21 +110,25 @@ class ApproximateFeatures(
     @speaks
     def _begin(
         self, X: Any, sample_weight: Any
-    ) -> tuple[Kernel, Any, np.ndarray | None, np.random.RandomState]:
-        """Return the resolved kernel, checked points, weights, and a source of randomness."""
+    ) -> tuple[Kernel, Any, np.ndarray | None, np.random.RandomState, RowBlocks | None]:
+        """Return the resolved kernel, checked points, weights, and a source of randomness.
+
+        At last the blocks of which the points are a sample, None where they are all there are.
+        """
         kernel = self._kernel()
         checks.check_parameters(self)
         count = int(self.n_components)
         rng = random_source(self.random_state)
         if is_dask(X):
             X, sample_weight = RowBlocks.from_dask(X, None, sample_weight), None
-        rows = X if isinstance(X, RowBlocks) else None
+        rows, whole = X if isinstance(X, RowBlocks) else None, None
         if rows is not None:
             rows = rows if sample_weight is None else rows.with_values(None, sample_weight)
             most = max(SEEN, 10 * count)
             if rows.n_rows > most:
-                index, sample_weight = rows.draw(most, rng, each_block)
-                X = rows.take(index, domain=kernel.domain)
+                # What is drawn later is to be what is drawn for rows in memory.
+                index, sample_weight = rows.draw(most, deepcopy(rng), each_block)
+                X, whole = rows.take(index, domain=kernel.domain), rows
             else:  # as an array of them
                 index = np.arange(rows.n_rows)
                 X, _, sample_weight = rows.take(index, with_targets=True, domain=kernel.domain)
@@ -128,7 +138,7 @@ class ApproximateFeatures(
         domain = kernel.domain
         weights = check_weights(sample_weight, domain.size(X))
         domain.check_training(X)
-        return kernel.fit_params(X, weights), X, weights, rng
+        return kernel.fit_params(X, weights), X, weights, rng, whole
 
     def _parts(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield blocks of rows with their features in float64."""

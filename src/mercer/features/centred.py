@@ -18,7 +18,6 @@ from mercer.operators import gram_of
 from mercer.settings import get_config
 
 SPANNING = 4000  # centres up to which those that add nothing to the span are left out
-MOVED = 2**26  # numbers of a tensor up to which the same centres are drawn as of an array
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +57,9 @@ def centred_rows(
     X are points, or blocks that carry their targets (T is None then); tensors are worked on where
     they are, arrays where the engine computes.
     """
-    few = is_torch(X) and X.numel() <= MOVED
     Z, _ = choose_landmarks(
         kernel,
-        to_host(X) if few else X,
+        X,
         m,
         options.centers,
         options.seed,
@@ -69,7 +67,7 @@ def centred_rows(
         name="centers",
     )
     if is_torch(X):  # targets and weights go there with each chunk of rows
-        Z = Z.to(X) if is_torch(Z) else X.new_tensor(Z)
+        Z = Z.to(X) if is_torch(Z) else X.new_tensor(Z)  # of the user's own
     elif isinstance(X, np.ndarray) and isinstance(Z, np.ndarray) and X.dtype.kind == "f":
         Z = Z.astype(X.dtype, copy=False)  # rows in single precision stay so
     wide = in_double(Z)

@@ -122,7 +122,9 @@ class RandomFourierFeatures(ApproximateFeatures):
     def _require(self, kernel: Kernel) -> None:
         require_spectral(kernel)
 
-    def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+    def _learn(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
+    ) -> None:
         count = int(self.n_components)
         named = isinstance(X, Table) and X.named
         keys = list(X.names) if named else list(range(X.shape[1]))

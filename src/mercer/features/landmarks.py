@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
-from sklearn.utils.random import sample_without_replacement
 
 from mercer.checks import random_source
 from mercer.domains import RowBlocks, Vectors, is_torch, moderate, namespace, shifted, to_host
+from mercer.domains.blocks import no_weight
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import LANDMARKS
@@ -20,7 +20,8 @@ from mercer.operators import Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
 
-ROWS_EACH = 10  # rows for each landmark that a choice other than "uniform" sees of a stream
+ROWS_EACH = 10  # rows for each landmark at least that a choice other than "uniform" sees of blocks
+CODED = 64  # bytes a row that are held while rows of blocks are told apart
 #: Rows that a choice looks at, drawn by weight where there are more: at least, and a landmark.
 LOOKED_AT = {"kmeans": (20_000, 20), "rpcholesky": (100_000, 50), "leverage": (100_000, 50)}
 STEPS = 25  # of Lloyd's algorithm
@@ -50,9 +51,10 @@ def choose_landmarks(
     ----------
     kernel : Kernel
         The kernel, words resolved.
-    X : canonical collection, or RowBlocks
-        The points; the Gram matrix of a precomputed kernel. Of blocks, "uniform" draws positions,
-        and other words see ten times m rows, drawn by weight.
+    X : canonical collection, tensor or RowBlocks
+        The points; the Gram matrix of a precomputed kernel. Wherever rows of numbers are, the
+        same ones are chosen; only of so many blocks that a quarter of the memory budget does not
+        hold 64 bytes for each of their rows, positions are drawn.
     m : int
         Most landmarks.
     how : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection of points
@@ -79,7 +81,8 @@ def choose_landmarks(
     -----
     "uniform" takes one pass over X, "rpcholesky" m²n operations and m n numbers of memory,
     "leverage" 3m²n operations. Of very many rows they look at some, drawn by weight: 50 for each
-    landmark and 100000 at least ("kmeans" 20 and 20000), "rpcholesky" no more than fit the budget.
+    landmark and 100000 at least ("kmeans" 20 and 20000), "rpcholesky" no more than fit the budget;
+    of blocks no more than a quarter of it holds.
     Draws follow the values of the rows in float32: the same rows in float64 give the same ones
     where rounding keeps them apart, as far as kernel values, which are rounded too, play no part.
 
@@ -112,21 +115,30 @@ def choose_landmarks(
     if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
         raise InvalidInput(f"{who()}: {m!r} landmarks; give a whole number ≥ 1.")
     rng, m = random_source(random_state), int(m)
-    if isinstance(X, RowBlocks) or is_torch(X):
-        return _of_many(kernel, X, m, how, rng, sample_weight)
+    away = isinstance(X, RowBlocks) or is_torch(X)
+    if isinstance(X, RowBlocks):
+        X = X if sample_weight is None else X.with_values(None, sample_weight)
+        sample_weight = None
+        if X.n_rows == 0:
+            raise InvalidInput(f"{who()}: there are no rows to choose landmarks from.")
+        if CODED * X.n_rows > get_config().memory // 4:
+            return _of_many(kernel, X, m, how, rng)
     index, total = different_rows(kernel, X, sample_weight)
-    if m >= len(index):
-        return kernel.domain.keep_at(X, index), index
-    if how == "uniform":
-        index = index[race(total, m, rng)]
-        return kernel.domain.keep_at(X, index), index
-    most = _most_rows(m, how)
+    if not len(index):
+        raise no_weight()
+    if m >= len(index) or how == "uniform":
+        index = index if m >= len(index) else index[race(total, m, rng)]
+        points = _like(_rows_at(kernel, X, index), X) if away else kernel.domain.keep_at(X, index)
+        return points, index
+    most = _most_rows(m, how, X)
     if most < len(index):
         kept, total = _sample(total, max(m, most), rng)
         index = index[kept]
     if how == "kmeans" and type(kernel.domain) is Vectors:
-        return _means(kernel, kernel.domain.take(X, index), total, m, rng), None
-    K = Gram(kernel, kernel.domain.subset(X, index), keep=False)
+        rows = _rows_at(kernel, X, index) if away else kernel.domain.take(X, index)
+        return _like(_means(kernel, rows, total, m, rng), X), None
+    rows = _rows_at(kernel, X, index) if away else kernel.domain.subset(X, index)
+    K = Gram(kernel, rows, keep=False)
     if how == "rpcholesky":
         chosen = rpcholesky(K, m, rng, sample_weight=total).pivots
         chosen = chosen if len(chosen) else np.arange(1)  # a kernel that is 0 everywhere
@@ -134,15 +146,19 @@ def choose_landmarks(
         chosen = _spread(K, total, m, rng)
     else:
         chosen = race(_leverage(K, total, m, rng), m, rng)
+    if away:
+        return _like(kernel.domain.take(rows, chosen), X), index[chosen]
     return kernel.domain.keep_at(X, index[chosen]), index[chosen]
 
 
-def _most_rows(m: int, how: str) -> int:
+def _most_rows(m: int, how: str, X: Any) -> int:
     """Return how many rows a choice looks at: enough for it to be good, and what memory holds."""
     least, each = LOOKED_AT[how]
-    rows = max(least, each * m)
+    rows, memory = max(least, each * m), get_config().memory // 4
     if how == "rpcholesky":  # its factor holds m numbers a row, and so do the rows before
-        rows = min(rows, int(get_config().memory // (4 * 8 * m)))
+        rows = min(rows, int(memory // (8 * m)))
+    if isinstance(X, RowBlocks):
+        rows = min(rows, max(ROWS_EACH * m, int(memory // (8 * (X.n_columns or 1)))))
     return rows
 
 
@@ -239,25 +255,20 @@ def _ridge(values: np.ndarray, size: float) -> float:
 
 # ------------------------------------------------------------------- points of another kind
 def _of_many(
-    kernel: Kernel, X: Any, m: int, how: str, rng: Any, weights: np.ndarray | None
+    kernel: Kernel, X: RowBlocks, m: int, how: str, rng: Any
 ) -> tuple[Any, np.ndarray | None]:
-    """Return landmarks of rows in blocks or on a device: positions first, then these rows."""
-    if isinstance(X, RowBlocks) and weights is not None:
-        X = X.with_values(None, weights)
-    n = X.n_rows if isinstance(X, RowBlocks) else len(X)
-    if n == 0:
-        raise InvalidInput(f"{who()}: there are no rows to choose landmarks from.")
-    count = min(n, m if how == "uniform" else ROWS_EACH * m)
-    if isinstance(X, RowBlocks) and X.has_weight:
-        index, weights = X.draw(count, rng, each_block)
-    elif weights is None:
-        index = np.asarray(sample_without_replacement(n, count, random_state=rng), dtype=np.int64)
-    else:
-        index, weights = _sample(np.asarray(weights, dtype=np.float64), count, rng)
-    rows = X.take(index, domain=kernel.domain) if isinstance(X, RowBlocks) else X[_like(index, X)]
-    points = kernel.domain.check(to_host(rows))
-    points, chosen = choose_landmarks(kernel, points, m, how, rng, weights)
-    return _like(points, X), None if chosen is None else index[chosen]
+    """Return landmarks of blocks of more rows than can be told apart: some are drawn first."""
+    index, weights = X.draw(m if how == "uniform" else ROWS_EACH * m, rng, each_block)
+    rows = _rows_at(kernel, X, index)
+    points, chosen = choose_landmarks(kernel, rows, m, how, rng, weights)
+    return points, None if chosen is None else index[chosen]
+
+
+def _rows_at(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
+    """Return rows of blocks or of a tensor, in main memory."""
+    if isinstance(X, RowBlocks):
+        return kernel.domain.check(X.take(index, domain=kernel.domain))
+    return kernel.domain.check(to_host(X[_like(index, X)]))
 
 
 def _like(A: Any, X: Any) -> Any:

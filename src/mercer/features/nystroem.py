@@ -93,8 +93,7 @@ class Nystroem(ApproximateFeatures):
         The landmarks, in the order of their choice (where some were left out, those that explain
         most first); positions when the kernel is precomputed.
     component_indices_ : array of shape (m,) or None
-        Their positions among the training points, where they are training points; of blocks among
-        the rows of the sample.
+        Their positions among the training points, where they are training points.
     n_components_ : int
         Number of landmarks, which is that of the features.
     trace_error_ : float
@@ -172,8 +171,8 @@ class Nystroem(ApproximateFeatures):
             return self.fit(X, y, sample_weight).transform(X)
         precision = np.float32 if is_single(X) else np.float64
         with self._all_or_nothing():
-            kernel, X, weights, rng = self._begin(X, sample_weight)
-            self._choose(kernel, X, weights, rng)
+            kernel, X, weights, rng, rows = self._begin(X, sample_weight)
+            self._choose(kernel, X, weights, rng, rows)
             out = np.empty((kernel.domain.size(X), self.n_components_), precision)
             self.trace_error_ = _share(*self._residual(X, out), weights)
         return out
@@ -199,16 +198,21 @@ class Nystroem(ApproximateFeatures):
         return self._finite(self._residual(X)[0])
 
     # -- parts ----------------------------------------------------------------------------------
-    def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
-        self._choose(kernel, X, weights, rng)
+    def _learn(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
+    ) -> None:
+        self._choose(kernel, X, weights, rng, rows)
         self.trace_error_ = _share(*self._residual(X), weights)
 
     @speaks
-    def _choose(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+    def _choose(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
+    ) -> None:
         """Set everything but the error."""
         domain, m = kernel.domain, int(self.n_components)
         how = self._by_name(self.landmarks, kernel, "landmarks")
-        points, index = choose_landmarks(kernel, X, m, how, rng, weights)
+        whole = (X, weights) if rows is None else (rows, None)  # blocks have their weights
+        points, index = choose_landmarks(kernel, whole[0], m, how, rng, whole[1])
         size = domain.size(points)
         require_memory(
             2 * 8 * size**2, f"{who()}: k(Z, Z) of {size} landmarks", "Use fewer n_components"

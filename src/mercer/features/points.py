@@ -7,6 +7,7 @@ different rows count as one with probability below n²/2⁵⁸.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import RowBlocks, Table, Vectors, to_host
+from mercer.domains import Domain, RowBlocks, Table, Vectors, is_torch, namespace, to_host
+from mercer.domains.blocks import Block
+from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput, said, who
 from mercer.kernels import Kernel
 from mercer.rkhs import first_equal
@@ -170,6 +173,7 @@ def _equal_columns(K: np.ndarray) -> np.ndarray:
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio, a common multiplier of hashes
 HALF = np.uint64(32)
 CHUNK = 2**16  # numbers hashed while they are in the cache
+THERE = 2**22  # numbers hashed at once on a device
 
 
 def different_rows(
@@ -178,29 +182,68 @@ def different_rows(
     """Return a position of each different point of positive weight, and its total weight.
 
     Rows of numbers come in the order of hashes of their values in float32, whatever their order in
-    X, so that rows and the same rows rounded to float32 come alike; other points as
-    `mercer.features.points.distinct` has them.
+    X, so that rows and the same rows rounded to float32 come alike, and rows in memory, in blocks
+    and on a device; other points as `mercer.features.points.distinct` has them. Of other points
+    in blocks all count as different.
     """
+    if isinstance(X, RowBlocks):
+        found = each_block(X, _BlockCodes(kernel.domain))
+        codes, rounded, given = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return _merged(codes, rounded, given if X.has_weight else None)
+    if is_torch(X):
+        return _merged(_codes(X, np.float64), _codes(X, np.float32), weights)
     if not _is_numeric(kernel, X):
         return distinct(kernel, X, weights)
     X = _canonical(X) if sp.issparse(X) else X
     codes = _codes(X, np.float64)
+    return _merged(codes, codes if X.dtype == np.float32 else _codes(X, np.float32), weights)
+
+
+def _merged(
+    codes: np.ndarray, rounded: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a position of each different code of positive weight, and its total weight.
+
+    They come in the order of the codes of rounded rows.
+    """
     kept = None if weights is None or weights.all() else np.flatnonzero(weights > 0)
     codes = codes if kept is None else codes[kept]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     w = None if weights is None else weights if kept is None else weights[kept]
     total = np.bincount(inverse.reshape(-1), weights=w, minlength=len(first)).astype(np.float64)
     index = first if kept is None else kept[first]
-    if X.dtype == np.float32:
+    if rounded is codes:
         return index, total
-    order = np.argsort(_codes(X, np.float32)[index], kind="stable")
+    order = np.argsort(rounded[index], kind="stable")
     return index[order], total[order]
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockCodes:
+    """The codes of the rows of a block in both precisions, and their weights.
+
+    Of points that are no rows of numbers the codes are their positions.
+    """
+
+    domain: Domain
+
+    def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, n = block.points(self.domain), len(block)
+        w = np.ones(n) if block.weight is None else np.asarray(block.weight, dtype=np.float64)
+        if not _are_numbers(X):
+            codes = np.arange(block.start, block.start + n, dtype=np.uint64)
+            return codes, codes, w
+        X = _canonical(X) if sp.issparse(X) else X
+        return _codes(X, np.float64), _codes(X, np.float32), w
 
 
 def _is_numeric(kernel: Kernel, X: Any) -> bool:
     """Whether points are rows of numbers, in an array or a sparse matrix, and not of a Gram."""
-    rows = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub"
-    return (rows or sp.issparse(X)) and kernel.domain.holds_points
+    return _are_numbers(X) and kernel.domain.holds_points
+
+
+def _are_numbers(X: Any) -> bool:
+    return sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub")
 
 
 def race(rates: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
@@ -230,8 +273,26 @@ def _codes(X: Any, precision: type) -> np.ndarray:
         return sp.csr_array((_mixed(X.data, precision), X.indices, X.indptr), shape=X.shape) @ c
     out = np.empty(len(X), dtype=np.uint64)
     step = max(1, CHUNK // max(1, X.shape[1]))
+    if is_torch(X):
+        return _codes_there(X, precision, c)
     for start in range(0, len(X), step):
         out[start : start + step] = _mixed(X[start : start + step], precision) @ c
+    return out
+
+
+def _codes_there(X: Any, precision: type, c: np.ndarray) -> np.ndarray:
+    """Return what `_codes` returns of an array, computed where a tensor is."""
+    torch, out = namespace(X), np.empty(len(X), dtype=np.uint64)
+    odd, low = int(ODD.view(np.int64)), 2**32 - 1
+    factors = torch.as_tensor(c.view(np.int64), device=X.device)
+    step = max(1, THERE // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        values = X[start : start + step].detach().to(getattr(torch, np.dtype(precision).name))
+        values = values.double() + 0.0
+        values[values.isnan()] = torch.nan
+        code = values.view(torch.int64) * odd
+        code ^= (code >> 32) & low  # a shift of signed numbers brings their sign along
+        out[start : start + step] = to_host((code * factors).sum(1)).view(np.uint64)
     return out
 
 

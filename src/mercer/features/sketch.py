@@ -114,7 +114,9 @@ class TensorSketch(ApproximateFeatures):
         if not _factors(kernel)[1]:
             raise InvalidInput(f"{kernel!r} does not look at the points; add k = xᵀx′.")
 
-    def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+    def _learn(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
+    ) -> None:
         shape = (len(_factors(kernel)[1]), X.shape[1] + 1)
         self.kernel_ = kernel
         self.n_components_ = int(self.n_components)

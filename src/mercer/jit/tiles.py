@@ -17,34 +17,34 @@ from mercer.jit.compile import compiled
 
 
 @compiled
-def squared_euclidean(X, Yt, out):
-    """Fill out[i, j] = Σ_k (X[i, k] − Yt[k, j])²; Yt is (d, m) so that j is the fast axis."""
+def squared_euclidean(X, Yt, unit, out):
+    """Fill out[i, j] = Σ_k ((X[i, k] − Yt[k, j])·unit[k])²; Yt is (d, m), so that j is fast."""
     n, d = X.shape
     m = Yt.shape[1]
     for i in range(n):
         row = out[i]
         row[:] = 0
         for k in range(d):
-            x = X[i, k]
+            x, u = X[i, k], unit[k]
             y = Yt[k]
             for j in range(m):
-                gap = x - y[j]
+                gap = (x - y[j]) * u
                 row[j] += gap * gap
 
 
 @compiled
-def manhattan(X, Yt, out):
-    """Fill out[i, j] = Σ_k |X[i, k] − Yt[k, j]|."""
+def manhattan(X, Yt, unit, out):
+    """Fill out[i, j] = Σ_k |X[i, k] − Yt[k, j]|·unit[k]."""
     n, d = X.shape
     m = Yt.shape[1]
     for i in range(n):
         row = out[i]
         row[:] = 0
         for k in range(d):
-            x = X[i, k]
+            x, u = X[i, k], unit[k]
             y = Yt[k]
             for j in range(m):
-                row[j] += abs(x - y[j])
+                row[j] += abs(x - y[j]) * u
 
 
 @compiled

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.engines.device import fused_form
 from mercer.kernels.bound import Bound, dense_rows
 from mercer.kernels.geometry import Geometry, radial
-from mercer.kernels.metric import Radial
+from mercer.kernels.metric import SCALED, Radial, as_they_came
 from mercer.kernels.scales import median_distance, standard_deviation
 from mercer.kernels.spectral import Independent
 
@@ -71,12 +73,23 @@ class LaplacianBound(Bound):
         self._X = X
         self._x = kernel._to_metric(X)
         self._y = self._x if Y is None else kernel._to_metric(Y)
+        self._unit = self.ones((self._x.shape[1],))
+        if getattr(kernel, "_by_columns", False) and self._is_far():
+            self._x, self._y, self._unit = as_they_came(self)
+
+    def _is_far(self) -> bool:
+        """Whether the rounding of x/ℓ would show in differences."""
+        values = (z.data if sp.issparse(z) else z for z in (self._x, self._y))
+        values = (v if self.xp is np else v.detach() for v in values)
+        far = max((float(abs(v).max()) for v in values if prod(v.shape)), default=0.0)
+        kind = str(self.dtype).rpartition(".")[2]
+        return not float(self.xp.finfo(self.dtype).eps) * far < SCALED[kind]
 
     def fused(self) -> Any:
         """Return what a device multiplies by without tiles."""
         if self.xp is np:
             return None
-        return fused_form("absolutes", self._x, self._y, self.kernel._profile)
+        return fused_form("absolutes", self._x, self._y, self.kernel._profile, self._unit)
 
     def _both(self, rows: slice, cols: slice) -> tuple[Any, Any]:
         return dense_rows(self._x, rows), dense_rows(self._y, cols)
@@ -86,15 +99,17 @@ class LaplacianBound(Bound):
         return self.xp.exp(-self.distances(rows, cols))
 
     def distances(self, rows: slice, cols: slice) -> Any:
-        """Return Σₖ |xₖ−yₖ| on a tile."""
+        """Return Σₖ |xₖ−yₖ|/ℓₖ on a tile."""
         x, y = self._both(rows, cols)
         if self.xp is np:
             from mercer.jit import manhattan
 
             s = self.empty((len(x), len(y)))
-            manhattan(x, np.ascontiguousarray(y.T), s)
+            manhattan(x, np.ascontiguousarray(y.T), self._unit, s)
         else:
-            s = sum((x[:, k, None] - y[None, :, k]).abs() for k in range(x.shape[1]))
+            s = sum(
+                (x[:, k, None] - y[None, :, k]).abs() * self._unit[k] for k in range(x.shape[1])
+            )
             s = s if x.shape[1] else self.zeros((len(x), len(y)))
         return s
 
@@ -110,6 +125,7 @@ class LaplacianBound(Bound):
         else:
             terms = [(G * (x[:, k, None] - y[None, :, k]).abs()).sum() for k in range(x.shape[1])]
             out = self.xp.stack(terms).to(self.xp.float64)
+        out = out * self._unit
         own = self.kernel._own()
         return out if own and own[0][1].size > 1 else out.sum().reshape(1)
 

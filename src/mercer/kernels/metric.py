@@ -70,6 +70,9 @@ CANCELLATION = {"float64": 1e-10, "float32": 1e-4}
 # Of a rough profile (√s at 0, say) that error shows where s is small: below this part of the
 # radius differences are taken too.
 NEAR = 1e-3
+# Coordinates x/ℓ of far points are rounded, by eps·|x|/ℓ; beyond this differences of the points
+# themselves are taken, and then scaled.
+SCALED = {"float64": 1e-12, "float32": 1e-6}
 # Squared distances that overflow are as good as this; profiles there are 0 and stay finite.
 LARGEST = {"float64": 1e300, "float32": 1e36}
 HUGE = 1e150  # coordinates beyond this are not moved, lest the move overflow
@@ -166,6 +169,29 @@ class Radial(Kernel):
         """Return a gradient in the coordinates of the user."""
         return G / self._scale(X)
 
+    @property
+    def _by_columns(self) -> bool:
+        """Whether the metric is one length scale for all columns, or one for each."""
+        return type(self)._to_metric is Radial._to_metric
+
+
+def as_they_came(bound: Any) -> tuple[Any, Any, Any]:
+    """Return both collections for differences, and what multiplies the differences of a column.
+
+    A difference of floats is rounded once, relative to itself; x − centre and x/ℓ of far points are
+    rounded relative to x. Of a metric that is not one of columns, coordinates are in float64.
+    """
+    kernel, (X, Y) = bound.kernel, bound.collections
+    if kernel._by_columns:
+        scale = np.broadcast_to(np.asarray(kernel.length_scale, dtype=float), (X.shape[1],))
+        x = np.array(X, order="C") if isinstance(X, np.ndarray) else X
+        y = x if bound.symmetric else np.array(Y, order="C") if isinstance(Y, np.ndarray) else Y
+        return x, y, beside(1.0 / scale, X)
+    X, Y = (Z.astype(np.float64) if bound.xp is np else Z.double() for Z in (X, Y))
+    centre = 0.0 if sp.issparse(X) else X.mean(0)
+    x, y = (kernel._to_metric(Z if sp.issparse(Z) else Z - centre) for Z in (X, Y))
+    return x, y, beside(np.ones(x.shape[1]), x)
+
 
 class RadialBound(Bound):
     """Tiles of a radial kernel: one product for the squared distances, then the profile."""
@@ -190,6 +216,11 @@ class RadialBound(Bound):
             self._xx = xx = _squared_norms(x)
             self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self.slow = self._must_be_exact(xx, yy)
+        self._unit: Any = None  # what multiplies differences; None for 1
+        if self._exact:
+            self._x, self._y, self._unit = as_they_came(self)
+            self._sparse = sp.issparse(self._x)
+            self.workspace *= 1 if self._x.dtype == self.dtype else 2
         self._left: Any = None
         if self.xp is np and not self._sparse and not self._exact:
             self._augment()
@@ -206,7 +237,7 @@ class RadialBound(Bound):
         if self.xp is np:
             return None
         form = "differences" if self._exact else "squares"
-        return fused_form(form, self._x, self._y, self.kernel._profile)
+        return fused_form(form, self._x, self._y, self.kernel._profile, self._unit)
 
     def rows_of(self, index: np.ndarray) -> Bound:
         """Return k on some of the rows; the other side is used as it was prepared."""
@@ -271,7 +302,7 @@ class RadialBound(Bound):
         return s
 
     def _by_differences(self, rows: slice, cols: slice) -> Any:
-        """Return Σₖ (xₖ−yₖ)²: nothing cancels, at the price of d passes."""
+        """Return Σₖ (xₖ−yₖ)²/ℓₖ²: nothing cancels, at the price of d passes."""
         shape = (rows.stop - rows.start, cols.stop - cols.start)
         largest = LARGEST[self._type]
         if self.xp is not np:
@@ -281,16 +312,18 @@ class RadialBound(Bound):
             return total.clip(max=largest)
         from mercer.jit import squared_euclidean
 
-        x, y, s = self._x[rows], self._y[cols], self.empty(shape)
+        x, y = self._x[rows], self._y[cols]
+        unit = np.ones(x.shape[1], x.dtype) if self._unit is None else self._unit
+        s = np.empty(shape, x.dtype)
         if not self._sparse:
-            squared_euclidean(x, np.ascontiguousarray(y.T), s)
+            squared_euclidean(x, np.ascontiguousarray(y.T), unit, s)
             return np.minimum(s, largest, out=s)
         s[...] = 0
-        part = self.empty(shape)
+        part = np.empty_like(s)
         for k in range(0, x.shape[1], STRIP):
             strip = slice(k, k + STRIP)
             yt = np.ascontiguousarray(y[:, strip].toarray().T)
-            squared_euclidean(x[:, strip].toarray(), yt, part)
+            squared_euclidean(x[:, strip].toarray(), yt, unit[strip], part)
             s += part
         return np.minimum(s, largest, out=s)
 
@@ -305,17 +338,18 @@ class RadialBound(Bound):
         return s
 
     def _gaps(self, rows: slice, cols: slice) -> Iterator[Any]:
-        """Yield xₖ−yₖ on a tile, column by column."""
+        """Yield (xₖ−yₖ)/ℓₖ on a tile, column by column."""
         x, y = self._rows(self._x, rows), self._rows(self._y, cols)
         for k in range(x.shape[1]):
-            yield x[:, k, None] - y[None, :, k]
+            gap = x[:, k, None] - y[None, :, k]
+            yield gap if self._unit is None else gap * self._unit[k]
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return κ(s) on a tile."""
         s = self.squared(rows, cols)
         if not self.whole and belongs(self.kernel, "_profile_in_place"):
-            return self.kernel._profile_in_place(s)
-        return self.kernel._profile(s, self.xp)
+            return self.narrow(self.kernel._profile_in_place(s))
+        return self.narrow(self.kernel._profile(s, self.xp))
 
     def _weighted_slope(self, rows: slice, cols: slice, C: Any) -> tuple[Any, Any]:
         s = self.squared(rows, cols)

@@ -255,6 +255,10 @@ class RBF(Radial):
     def _from_metric(self, G: Any, X: Any) -> Any:
         return super()._from_metric(G, X) if self.covariance is None else G @ self._whitener(X)
 
+    @property
+    def _by_columns(self) -> bool:
+        return type(self)._to_metric is RBF._to_metric and self.covariance is None
+
 
 class Matern(Radial):
     r"""Matérn kernel 2^{1−ν}/Γ(ν) (√(2ν) r)^ν K_ν(√(2ν) r) with r = ‖x−x′‖/ℓ.
@@ -390,12 +394,13 @@ class Attraction:
 
     def __init__(self, kernel: Any, points: Any):
         self.kernel, self.points, self.xp = kernel, points, namespace(points)
-        self.metric = kernel._to_metric(points)
+        self.centre = points.mean(0)  # far from 0 squared lengths would cancel
+        self.metric = kernel._to_metric(points - self.centre)
         self.squares = (self.metric * self.metric).sum(1)
 
     def __call__(self, z: Any, coef: Any) -> tuple[Any, Any, Any, Any]:
         """Return the sum, mass Σγg, size Σ|γg| and Σγgx with g = −κ′, a row of coefficients a z."""
-        a = self.kernel._to_metric(z)
+        a = self.kernel._to_metric(z - self.centre)
         s = (a * a).sum(1)[:, None] + self.squares - 2 * a @ self.metric.T
         s = s.clip(0.0)
         value = (coef * self.kernel._profile(s, self.xp)).sum(1)

@@ -26,6 +26,7 @@ from mercer.operators.gram import (
     upper_half as upper_half,
 )
 from mercer.operators.neighbors import (
+    equal_pairs as equal_pairs,
     find_nearest as find_nearest,
     neighbour_bytes as neighbour_bytes,
 )

@@ -273,12 +273,12 @@ def _without_rounding(
         return values, where
     for part in _parts(len(i)):
         a, b = i[part], q[part]
-        equal = _equal(kernel.domain.take(Q, a), kernel.domain.take(X, where[a, b]))
+        equal = equal_pairs(kernel.domain.take(Q, a), kernel.domain.take(X, where[a, b]))
         values[a[equal], b[equal]] = 0.0
     return _sorted(values, where)
 
 
-def _equal(A: Any, B: Any) -> np.ndarray:
+def equal_pairs(A: Any, B: Any) -> np.ndarray:
     """Return which points of two canonical collections of one length are the same."""
     if sp.issparse(A) or sp.issparse(B):
         gap = sp.csr_array(A) - sp.csr_array(B)

@@ -441,9 +441,5 @@ def _kind(kernel: Any) -> str | None:
         return None
     if type(kernel) is Laplacian:
         return "laplacian"
-    own_metric = (
-        type(kernel)._bind is not Radial._bind or type(kernel)._to_metric is not Radial._to_metric
-    )
-    if type(kernel) is RBF:
-        own_metric = getattr(kernel, "covariance", None) is not None
+    own_metric = type(kernel)._bind is not Radial._bind or not kernel._by_columns
     return None if own_metric or kernel._rough else "rbf"

@@ -1,4 +1,10 @@
-from mercer.rkhs.function import Function as Function, apart as apart, first_equal as first_equal
+from mercer.rkhs.function import (
+    Function as Function,
+    apart as apart,
+    few_features as few_features,
+    first_equal as first_equal,
+    mean_of_rows as mean_of_rows,
+)
 from mercer.rkhs.geometry import (
     center as center,
     distance as distance,

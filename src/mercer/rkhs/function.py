@@ -7,14 +7,54 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from mercer.domains import Domain, Packed, beside, concatenate, is_torch, namespace, to_host
 from mercer.errors import InvalidInput, speaking_for
 from mercer.kernels import Kernel, as_kernel, require_psd
+from mercer.operators import gram_of
+from mercer.settings import get_config
+
+# ---- Features of points, where they are few: differences of features do not cancel as values do
+
+
+MOST = 4096  # features that are taken for few
+
+
+def few_features(kernel: Kernel, X: Any, others: int = 0) -> Any:
+    """Return explicit features of points, where they are few; None otherwise.
+
+    Far from the origin of feature space k(x, x) + k(y, y) − 2k(x, y) is a small difference of large
+    numbers, and ‖φ(x) − φ(y)‖² is not.
+
+    kernel : Kernel
+        The kernel, words resolved.
+    X : canonical collection
+        The points.
+    others : int, default=0
+        Points that there are beside these, for the memory budget.
+    """
+    if not kernel.domain.holds_points:
+        return None
+    K, n = gram_of(kernel, X), kernel.domain.size(X) + others
+    D = K.n_features
+    if D is None or D > MOST or 4 * 8 * D * n > get_config().memory // 4:
+        return None
+    return K.features()
+
+
+def mean_of_rows(F: Any, w: Any) -> Any:
+    """Return Σ wᵢFᵢ for weights of sum one, or some of them as columns; far rows keep digits."""
+    if sp.issparse(F):
+        return np.asarray((F.T @ w).T)
+    first = F[0]
+    return first + (w if w.ndim == 1 else w.T) @ (F - first)
+
 
 # ---- Fewer points for the same function: greedy projection in the RKHS ----
 
 
+EPS = float(np.finfo(np.float64).eps)
 SLACK = 0.9  # of the tolerated error, leaving the rest to rounding in whoever checks it
 
 
@@ -276,7 +316,28 @@ class Function:
             total = (_like(coef, values) * values).sum(0)
             return total[0] if single else total
         total = (np.asarray(coef, dtype=float) * values.astype(float)).sum(0)
+        total = self._without_rounding(other, total)
         return float(total[0]) if single else total
+
+    def _without_rounding(self, other: Function, total: np.ndarray) -> np.ndarray:
+        """Return ⟨f, g⟩ from features, where few, if half of the digits were lost in the sum.
+
+        The terms of a difference of means cancel, far from the origin all of them.
+        """
+        kernel, sizes = self.kernel, np.ones(1)
+        for f in (self, other):
+            root = np.sqrt(np.abs(np.asarray(kernel.diag(f.points), dtype=float)))
+            sizes = sizes * (root @ np.abs(f.coef.reshape(len(f), f.n_outputs)))
+        if not (np.abs(total) <= EPS**0.5 * sizes).any():
+            return total
+        images = [few_features(kernel, f.points, len(self) + len(other)) for f in (self, other)]
+        if images[0] is None or images[1] is None or images[0].shape[1] != images[1].shape[1]:
+            return total
+        a, b = (
+            np.asarray(F.T @ f.coef.reshape(len(f), f.n_outputs), dtype=float)
+            for F, f in zip(images, (self, other), strict=True)
+        )
+        return (a * b).sum(0)
 
     def norm(self) -> Any:
         """Return ‖f‖ = √(αᵀKα), without the offset; one number an output.

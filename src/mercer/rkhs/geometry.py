@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from mercer.domains import GramRows, beside, is_torch
-from mercer.errors import InvalidInput, speaks, who
-from mercer.kernels import Kernel, as_kernel, require_psd
-from mercer.rkhs.function import Function
+from mercer.domains import GramRows, beside, is_torch, namespace
+from mercer.errors import InvalidInput, speaks, users_level, who
+from mercer.kernels import RBF, Kernel, RadialBound, as_kernel, geometry_of, require_psd
+from mercer.memory import row_blocks
+from mercer.operators import equal_pairs, gram_of, spread
+from mercer.rkhs.function import Function, few_features, mean_of_rows
 
 # ---- Mean embeddings: a sample, or a distribution, as one function of the RKHS ----
 
@@ -67,6 +71,64 @@ def check_weights(weights: Any, n: int) -> np.ndarray:
     return w / w.sum()
 
 
+# ---- Squares that cancel: differences of features tell what those of kernel values do not ----
+
+
+ROUNDING = 8  # units of rounding by which a difference of kernel values may be off
+LOOKED_AT = 4096  # pairs of points of which it is looked up whether they are equal
+
+
+def _lost(squared: Any, sizes: Any) -> Any:
+    """Return which squares have lost half of the digits of the numbers that they are made of."""
+    return squared <= float(namespace(squared).finfo(squared.dtype).eps) ** 0.5 * sizes
+
+
+def _warn_of_rounding(kernel: Kernel, bad: np.ndarray, errors: np.ndarray, sizes: Any) -> None:
+    """Tell of distances that are less than rounding may have made of 0."""
+    warnings.warn(
+        f"{who()}: {int(bad.sum())} of {bad.size} distances are below the rounding error of "
+        f"{kernel!r}, {float(np.sqrt(errors[bad].max())):.2g}, as kernel values are about "
+        f"{float(np.max(sizes)):.2g}: they say nothing. Subtract the means of the columns, or use "
+        "a kernel of the scale of the data.",
+        UserWarning,
+        stacklevel=users_level(),
+    )
+
+
+class _ByDifferences(RadialBound):
+    """Tiles of squared distances by differences."""
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        return self.squared(rows, cols)
+
+    def _must_be_exact(self, xx: Any, yy: Any) -> bool:
+        self._radius = 0.0
+        return True
+
+
+def _by_differences(kernel: Kernel, X: Any, Y: Any) -> Any:
+    """Return distances without cancellation, where the kernel knows how; None otherwise."""
+    both = [X] if Y is None else [X, Y]
+    count = sum(kernel.domain.size(Z) for Z in both)
+    images = [few_features(kernel, Z, count) for Z in both]
+    geometry, unit = None, 1.0
+    if any(image is None for image in images):
+        geometry = None if is_torch(X) else geometry_of(kernel)
+        if geometry is None or geometry.key is None or geometry.norm != 2:
+            return None
+        images, unit = [geometry.image(Z) for Z in both], geometry.unit
+    bound = _ByDifferences(RBF(1.0), *images)
+    if is_torch(X):
+        n, m = bound.shape
+        return bound.tile(slice(0, n), slice(0, m)).sqrt()
+
+    def root(rows: slice, T: np.ndarray) -> np.ndarray:
+        r = np.sqrt(T, out=T)
+        return r if geometry is None else geometry.distance(r / unit)
+
+    return spread(bound, np.empty(bound.shape, bound.dtype), root, arrays=4)
+
+
 # ---- geometry ----
 
 
@@ -74,9 +136,12 @@ def check_weights(weights: Any, n: int) -> np.ndarray:
 def distance(k: Any, X: Any, Y: Any = None) -> Any:
     r"""Return the distances d(x, y) = ‖φ(x) − φ(y)‖ = √(k(x, x) + k(y, y) − 2k(x, y)).
 
-    For every f of the RKHS, |f(x) − f(y)| ≤ ‖f‖ d(x, y). Distances below about 10⁻⁸ √k(x, x) drown
-    in rounding (3·10⁻⁴ in float32); negative squares are set to zero, and d(x, x) = 0 exactly when
-    Y is not given.
+    For every f of the RKHS, |f(x) − f(y)| ≤ ‖f‖ d(x, y). Where the difference has lost half of its
+    digits it is taken otherwise: by differences of features, where the kernel has a few thousand
+    at most, as `Linear` and `Polynomial` have, or of the points, where it is a function of their
+    distance. So points far from the origin have the distances that they have near it. Of other
+    kernels, distances below about 10⁻⁸ √k(x, x) drown in rounding (3·10⁻⁴ in float32), which a
+    warning tells; negative squares are set to zero, and d(x, x) = 0 exactly when Y is not given.
 
     Parameters
     ----------
@@ -113,21 +178,62 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
         squared = (x[:, None] + y[None, :] - 2 * K).clip(0)
         if own:
             squared = squared * (1 - squared.new_ones(len(x)).diag())
+        small = _lost(squared, x[:, None] + y)
+        small = small.fill_diagonal_(False) if own else small
+        if not K.requires_grad and bool(small.any()):
+            better = _by_differences(kernel, *_points(kernel, X, None if own else Y))
+            return squared.sqrt() if better is None else better.to(K.dtype)
         return squared.sqrt()
+    lost = False
     for start in range(0, len(K), 256):  # in place; xᵢ + yⱼ first, so that D stays symmetric
         rows = slice(start, start + 256)
-        K[rows] = (x[rows, None] + y) - 2 * K[rows]
-    np.maximum(K, 0, out=K)
+        sizes = x[rows, None] + y
+        K[rows] = sizes - 2 * K[rows]
+        small = _lost(K[rows], sizes)
+        if own:
+            small[np.arange(len(small)), np.arange(start, start + len(small))] = False
+        lost = lost or bool(small.any())
     if own:
         np.fill_diagonal(K, 0)
+    if lost:
+        points = _points(kernel, X, None if own else Y)
+        better = _by_differences(kernel, *points)
+        if better is not None:
+            return better.astype(K.dtype, copy=False)
+        _judge(kernel, *points, K, x, y)
+    np.maximum(K, 0, out=K)
     return np.sqrt(K, out=K)
 
 
+def _points(kernel: Kernel, X: Any, Y: Any) -> tuple[Any, Any]:
+    """Return canonical collections, the second None where it is the first."""
+    check = kernel.domain.check
+    return (check(X), None) if Y is None else kernel.domain.match(check(X), check(Y))
+
+
+def _judge(kernel: Kernel, X: Any, Y: Any, squared: np.ndarray, x: Any, y: Any) -> None:
+    """Warn of distances of different points that are rounding; a square of 0 may be no rounding."""
+    if not kernel.domain.holds_points:
+        return
+    own, take = Y is None, kernel.domain.take
+    errors = ROUNDING * float(np.finfo(squared.dtype).eps) * (x[:, None] + y)
+    bad = (squared <= errors) & (squared != 0)
+    i, j = (index[:LOOKED_AT] for index in np.nonzero(bad))
+    if len(i):
+        equal = equal_pairs(take(X, i), take(X if own else Y, j))
+        bad[i[equal], j[equal]] = False
+        if not equal.all():
+            _warn_of_rounding(kernel, bad, errors, x)
+
+
+@speaks("distance_to_set")
 def distance_to_set(k: Any, X: Any, S: Any, weights: Any = None) -> Any:
     r"""Return the distance of φ(x) to the barycentre of φ(S), for every point of X.
 
     ‖φ(x) − Σⱼ wⱼφ(sⱼ)‖² = k(x, x) − 2 Σⱼ wⱼk(x, sⱼ) + Σᵢⱼ wᵢwⱼk(sᵢ, sⱼ), with weights that sum to
-    one. Computed in tiles. The class whose set is nearest is the simplest classifier of all.
+    one. Computed in tiles; where half of the digits are lost by differences of features, if there
+    are a few thousand at most, and a warning tells of what is rounding. The class whose set is
+    nearest is the simplest classifier of all.
 
     Parameters
     ----------
@@ -157,10 +263,46 @@ def distance_to_set(k: Any, X: Any, S: Any, weights: Any = None) -> Any:
             "distance_to_set: rows of kernel values do not tell k(x, x) of new points; "
             "pass the kernel and the points."
         )
-    squared = mean.kernel.diag(X) - 2 * mean(X) + mean.norm() ** 2
+    kernel, length = mean.kernel, mean.norm() ** 2
+    own = kernel.diag(X)
+    squared = own - 2 * mean(X) + length
     if is_torch(squared):
-        return squared.clip(0).sqrt()
+        squared = squared.clip(0)
+        if squared.requires_grad or not bool(_lost(squared, own + length).any()):
+            return squared.sqrt()
+        better = _to_mean(mean, kernel.domain.check(X))
+        return squared.sqrt() if better is None else better.to(squared.dtype)
+    if not _lost(squared, own + length).any():
+        return np.sqrt(np.maximum(squared, 0))
+    points = kernel.domain.check(X)
+    better = _to_mean(mean, points)
+    if better is not None:
+        return better.astype(squared.dtype, copy=False)
+    errors = ROUNDING * float(np.finfo(squared.dtype).eps) * (own + length)
+    bad, take = (squared <= errors) & (squared != 0), kernel.domain.take
+    if bad.any():
+        first = take(mean.points, np.zeros(int(bad.sum()), dtype=int))
+        bad[bad] = ~equal_pairs(take(points, np.flatnonzero(bad)), first)
+    if bad.any():
+        _warn_of_rounding(kernel, bad, errors, own)
     return np.sqrt(np.maximum(squared, 0))
+
+
+def _to_mean(mean: Function, X: Any) -> Any:
+    """Return ‖φ(x) − μ‖ by differences of features, where these are few; None otherwise."""
+    kernel = mean.kernel
+    F = few_features(kernel, mean.points, kernel.domain.size(X))
+    if F is None or gram_of(kernel, X).n_features is None:  # new letters have no column
+        return None
+    centre = mean_of_rows(F, mean.coef)
+    if is_torch(X):
+        return ((gram_of(kernel, X).features() - centre) ** 2).sum(1).sqrt()
+    out = np.empty(kernel.domain.size(X))
+    for rows in row_blocks(len(out), 4 * 8 * len(centre)):
+        part = gram_of(kernel, kernel.domain.take(X, rows)).features()
+        gaps = (part.toarray() if sp.issparse(part) else part) - centre
+        out[rows] = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+    return out
 
 
 @speaks("center")

@@ -7,9 +7,20 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 
-from mercer import RBF, Constant, KernelKMeans, Linear, Polynomial
+from mercer import (
+    RBF,
+    Constant,
+    DPMeans,
+    KernelKMeans,
+    KernelNeighborsRegressor,
+    KernelPCA,
+    Linear,
+    Polynomial,
+)
+from mercer.errors import NotConverged
 from mercer.testing.certificates.unsupervised import certify_clusters
 
 
@@ -36,6 +47,29 @@ def test_more_columns_than_rows_with_an_offset(kernel, offset):
         (np.arange(20) % 2).tolist(),
         (1 - np.arange(20) % 2).tolist(),
     )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelKMeans(2, "linear", method="minibatch", max_iter=5, random_state=0),
+        DPMeans(4.0, "linear"),
+        KernelPCA(2, "linear", eigen_solver="cholesky", rank=10),
+        KernelPCA(2, Polynomial(2), eigen_solver="dense"),
+        KernelNeighborsRegressor(Polynomial(2), 3),
+    ],
+    ids=repr,
+)
+def test_what_kernel_values_do_not_show_after_rounding_is_told(model):
+    X = planted(d=3, offset=0.0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*leaves an error")
+        clone(model).fit(X, X[:, 0])
+        clone(model).fit(np.ones((20, 3)) * 1e8, X[:, 0])  # nothing is there to be lost
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        with pytest.warns(UserWarning, match="leaves an error of about"):
+            clone(model).fit(X + 1e8, X[:, 0])
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e5, 1e6])

@@ -128,7 +128,7 @@ def test_leaving_out_is_refitting(kernel, priors, weights):
     w = np.ones(len(y)) if weights is None else weights
     for i in range(len(y)):
         less = w.copy()
-        less[i] = max(0.0, w[i] - 1)
+        less[i] = 0.0
         again = KDEClassifier(h, kernel, priors=priors).fit(X, y, less)
         expected = again.predict_proba(X[i : i + 1])[0]
         np.testing.assert_allclose(got[i], expected, atol=1e-10)
@@ -146,7 +146,7 @@ def test_a_class_of_one_row_is_gone_when_that_is_left_out():
         KDEClassifier(1.0).fit(points[:1], labels[:1]).loo()
 
 
-@pytest.mark.parametrize("bandwidth", ["scott", "silverman", "loo", 0.4])
+@pytest.mark.parametrize("bandwidth", ["scott", "silverman", 0.4])
 @pytest.mark.parametrize("shared", [False, True])
 def test_weights_are_repetitions(bandwidth, shared):
     repeated = np.repeat(np.arange(len(y)), W.astype(int))
@@ -155,15 +155,13 @@ def test_weights_are_repetitions(bandwidth, shared):
     for a, b in zip(weighted.class_densities_, again.class_densities_, strict=True):
         np.testing.assert_allclose(a.bandwidth_, b.bandwidth_, rtol=1e-6)
     np.testing.assert_allclose(weighted.predict_proba(NEW), again.predict_proba(NEW), atol=1e-6)
-    repeated = np.repeat(weighted.loo_proba(), W.astype(int), axis=0)
-    np.testing.assert_allclose(repeated, again.loo_proba(), atol=1e-6)
 
 
 @pytest.mark.parametrize("bandwidth", ["scott", "silverman", "loo"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_shares_as_weights(bandwidth, shared):
     plain = KDEClassifier(bandwidth, shared=shared).fit(X, y).predict_proba(NEW)
-    for scale in (1 / len(y), 1e-200, 0.4):
+    for scale in (1 / len(y), 1e-200, 0.4, *((1.01, 1e200) if bandwidth == "loo" else ())):
         weighted = KDEClassifier(bandwidth, shared=shared).fit(X, y, np.full(len(y), scale))
         np.testing.assert_allclose(weighted.predict_proba(NEW), plain, atol=1e-6)
     huge = KDEClassifier(bandwidth, shared=shared).fit(X, y, np.full(len(y), 1e308))

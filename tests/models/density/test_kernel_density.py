@@ -231,13 +231,11 @@ def test_identical_points_and_one_point():
 # ------------------------------------------------------------------------------------------ data
 def test_weights_are_repetitions():
     w = np.random.default_rng(7).integers(0, 4, 60)
-    for bandwidth in (0.8, "scott", "silverman", "loo"):
+    for bandwidth in (0.8, "scott", "silverman"):
         a = KernelDensity(bandwidth).fit(X, sample_weight=w)
         b = KernelDensity(bandwidth).fit(np.repeat(X, w, axis=0))
         np.testing.assert_allclose(a.bandwidth_, b.bandwidth_, rtol=1e-9)
         np.testing.assert_allclose(a.score_samples(Q), b.score_samples(Q), rtol=0, atol=1e-9)
-        repeated = np.repeat(a.loo(), w)
-        np.testing.assert_allclose(repeated, b.loo(), rtol=0, atol=1e-9)
 
 
 def test_tiny_and_huge_weights():

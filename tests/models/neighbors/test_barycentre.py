@@ -33,6 +33,32 @@ def test_the_definition(kernel):
     np.testing.assert_allclose(model.norms_, norms, rtol=1e-12)
 
 
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e7, 1e8])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_where_the_points_are_does_not_matter(offset, classes, form):
+    rows = y < classes
+    A, target = X[rows] + offset, y[rows]
+    near, new = NearestBarycentre("linear").fit(A - offset, target), NEW + offset
+    far = NearestBarycentre("linear").fit(form(A), target)
+    want = near.distances(new - offset)
+    np.testing.assert_allclose(far.distances(form(new)), want, rtol=1e-7, atol=1e-7)
+    np.testing.assert_array_equal(far.predict(form(new)), near.predict(new - offset))
+    if classes == 2:
+        values = near.decision_function(new - offset)
+        np.testing.assert_allclose(far.decision_function(form(new)), values, rtol=1e-6, atol=1e-6)
+    quadratic = NearestBarycentre(Polynomial(2)).fit(A, target)
+    want = np.stack([mercer.distance_to_set(Polynomial(2), new, A[target == c])
+                     for c in range(classes)], axis=1)  # fmt: skip
+    np.testing.assert_allclose(quadratic.distances(new), want, rtol=1e-9)
+    np.testing.assert_array_equal(quadratic.predict(new), want.argmin(1))
+
+
+def test_classes_that_are_lost_in_rounding_are_told():
+    with pytest.warns(UserWarning, match="leaves an error of about"):
+        NearestBarycentre(lambda a, b: float(a @ b)).fit(X[::5] + 1e9, y[::5])
+
+
 def test_linear_is_the_nearest_centroid():
     for target in (y, y == 1):
         theirs = NearestCentroid().fit(X, target)

@@ -295,12 +295,15 @@ class Fused:
         Coordinates in which that is s; float32.
     profile : Profile
         κ.
+    unit : tensor of shape (d,), optional
+        What multiplies the differences of a column; by default 1.
     """
 
     form: str
     x: Any
     y: Any
     profile: Profile
+    unit: Any = None
 
     def times(self, V: Any) -> Any:
         """Return K V in float64.
@@ -318,7 +321,7 @@ class Fused:
 
     @cached_property
     def _sides(self) -> _Sides:
-        return _sides(self.form, self.x, self.y, self.profile)
+        return _sides(self.form, self.x, self.y, self.profile, self.unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,12 +355,12 @@ class FusedScaled:
         return self.part.pull(U) * self.factor
 
 
-def fused_form(form: str, x: Any, y: Any, formula: Any) -> Fused | None:
+def fused_form(form: str, x: Any, y: Any, formula: Any, unit: Any = None) -> Fused | None:
     """Return a kernel as `Fused`, or None where plain tiles must do.
 
     Parameters
     ----------
-    form, x, y
+    form, x, y, unit
         As of `Fused`.
     formula : callable
         ``formula(s, xp)``, the profile.
@@ -365,13 +368,16 @@ def fused_form(form: str, x: Any, y: Any, formula: Any) -> Fused | None:
     if not available(x) or not available(y):
         return None
     profile = traced(formula)
-    return None if profile is None else Fused(form, x, y, profile)
+    return None if profile is None else Fused(form, x, y, profile, unit)
 
 
 # ---------------------------------------------------------------------------------- the product
 @dataclass(frozen=True, eq=False)
 class _Sides:
-    """Both operands as the program reads them, squared norms, a factor, and their width."""
+    """Both operands as the program reads them, squared norms, a factor, and their width.
+
+    Of differences the units of the columns are in the place of the norms.
+    """
 
     form: str
     profile: Profile
@@ -388,13 +394,14 @@ class _Sides:
         return replace(self, left=self.right, right=self.left, xn=self.yn, yn=self.xn)
 
 
-def _sides(form: str, x: Any, y: Any, profile: Profile) -> _Sides:
+def _sides(form: str, x: Any, y: Any, profile: Profile, unit: Any = None) -> _Sides:
     import torch
 
     d = x.shape[1]
     none = torch.empty(0, dtype=torch.float32, device=x.device)
     if form in ("differences", "absolutes"):
-        return _Sides(form, profile, x.contiguous(), y.contiguous(), none, none, width=d)
+        unit = x.new_ones(d) if unit is None else unit
+        return _Sides(form, profile, x.contiguous(), y.contiguous(), unit, unit, width=d)
     chunk = next((c for c in (32, 64, 128) if 3 * d <= c), 64)
     width = -(-3 * d // chunk) * chunk
     xn = yn = none
@@ -455,7 +462,8 @@ def _launch(sides: _Sides, V: Any) -> Any:
         V = torch.nn.functional.pad(V.double(), (0, T - t))
     several = sides.width > sides.chunk
     # Differences use no tensor cores and want more registers for each entry.
-    BM, BN = (64, 64) if sides.form in ("differences", "absolutes") else (128, 64 if T == 1 else 32)
+    differ = sides.form in ("differences", "absolutes")
+    BM, BN = (64, 64) if differ else (128, 64 if T == 1 else 32)
     spans = -(-m // SPAN)
     together = max(1, min(spans, ENTRIES // (n * T)))
     constants = [*sides.profile.constants, *([0.0] * (MOST - len(sides.profile.constants)))]
@@ -468,7 +476,7 @@ def _launch(sides: _Sides, V: Any) -> Any:
             sides.left,
             sides.right[part],
             sides.xn,
-            sides.yn[part],
+            sides.yn if differ else sides.yn[part],
             V[part],
             sums,
             n,

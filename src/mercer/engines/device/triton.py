@@ -80,7 +80,7 @@ def product(
             for k in tl.range(0, WIDTH):
                 xk = tl.load(A + at * WIDTH + k, mask=inside, other=0.0)
                 yk = tl.load(B + to * WIDTH + k, mask=there, other=0.0)
-                gap = xk[:, None] - yk[None, :]
+                gap = (xk[:, None] - yk[None, :]) * tl.load(XN + k)
                 if FORM == 3:
                     s += gap * gap
                 else:

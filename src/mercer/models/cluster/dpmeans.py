@@ -13,7 +13,13 @@ from sklearn.utils.metaestimators import available_if
 from mercer import checks, state
 from mercer.domains import moderate, shifted
 from mercer.errors import InvalidInput, speaks, users_level, who
-from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
+from mercer.estimator import (
+    KernelEstimator,
+    check_weights,
+    is_stream,
+    sum_blocks,
+    tell_rounding,
+)
 from mercer.kernels import Kernel, Linear
 from mercer.memory import row_blocks
 from mercer.models.cluster.dpmeans_fit import (
@@ -230,7 +236,9 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             return X, InputSpace(points, weights), shift
         kernel.domain.check_training(X)
         self.kernel_ = kernel.fit_params(X, given)
-        return X, KernelSpace(self.kernel_, X, weights), 0
+        space = KernelSpace(self.kernel_, X, weights)
+        tell_rounding(self.kernel_, X, space.diagonal)
+        return X, space, 0
 
     @staticmethod
     def _in_units(value: float, power: int) -> float:

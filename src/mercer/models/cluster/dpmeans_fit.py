@@ -135,7 +135,7 @@ def square_distances(X: Any, centres: np.ndarray) -> np.ndarray:
     from mercer.jit import squared_euclidean
 
     out = np.empty((len(X), len(centres)))
-    squared_euclidean(X, np.ascontiguousarray(centres.T), out)
+    squared_euclidean(X, np.ascontiguousarray(centres.T), np.ones(X.shape[1]), out)
     return out
 
 

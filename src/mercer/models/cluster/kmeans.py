@@ -29,6 +29,7 @@ from mercer.estimator import (
     refuse_negative,
     study_of,
     sum_blocks,
+    tell_rounding,
     warn_if_coarse,
 )
 from mercer.kernels import Kernel, Linear
@@ -534,6 +535,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             self.center_squares_ = np.einsum("ij,ij->i", found.vectors, found.vectors)
         else:
             X, index = asked.X, found.index
+            tell_rounding(asked.kernel, X, asked.lengths)
             self.X_fit_ = domain.keep(X) if index is None else domain.keep_at(X, index)
             self.center_squares_ = np.asarray(found.squares)
         labels, inertia = found.labels, found.inertia

@@ -355,6 +355,14 @@ def row_number(weights: np.ndarray) -> float:
     return min(total / float(share @ least) * total * max(1.0, size), MOST)
 
 
+def sums_of_others(values: np.ndarray) -> np.ndarray:
+    """Return for each row the sum of the other rows; nothing is subtracted, so nothing cancels."""
+    out = np.zeros_like(values)
+    out[1:] = np.cumsum(values[:-1], axis=0)
+    out[:-1] += np.cumsum(values[:0:-1], axis=0)[::-1]
+    return out
+
+
 def column_scales(X: np.ndarray, weights: np.ndarray | None, rule: str) -> tuple[np.ndarray, float]:
     """Return the standard deviation of each column and the number of rows.
 

@@ -24,14 +24,14 @@ from mercer.models.density.bandwidth import (
     row_number,
     rule_factor,
     smoothing,
+    sums_of_others,
 )
 from mercer.models.density.kernel_density import FINITE_ROWS, ROWS, KernelDensity, dense_rows
 from mercer.models.density.leave_one_out import has_lone_rows
-from mercer.models.density.local import Near, choose_factor, class_codes, moderate_weights, rest_of
+from mercer.models.density.local import Near, choose_factor, class_codes, moderate_weights
 
 NAMED = 5  # classes that a warning names
 SUM = 1e-8  # by which the sum of probabilities may differ from one
-LEAST = 1e-12  # part of the weight of all rows below which a class has none left
 
 
 # ---- Bandwidths of several classes: one for each class, or one for all ----
@@ -113,7 +113,7 @@ def _within(asked: str, kernel: Smoothing, classes: Classes) -> list[np.ndarray]
         if not varies.all():
             pooled = classes.scales(classes.weights) if pooled is None else pooled
             scales[~varies] = pooled[~varies]
-        if asked == "loo" and varies.any() and has_lone_rows(rows, w):
+        if asked == "loo" and varies.any() and has_lone_rows(rows):
             density = KernelDensity("loo", kernel.name).fit(rows[:, varies], sample_weight=w)
             factor = density.solution_.value
         else:
@@ -169,15 +169,12 @@ def shared_bandwidth(
 def _log_loss(
     classes: Classes, onehot: np.ndarray, priors: np.ndarray | None
 ) -> Callable[[slice, np.ndarray], np.ndarray]:
-    """Return the log-loss of Bayes' rule from local shares of the classes, one copy left out.
+    """Return the log-loss of Bayes' rule from local shares of the classes, each row left out.
 
     A density is a local sum over the weight of its class, so that the posterior is the local share
     times the prior over that weight; with the shares of the classes as priors these cancel.
     """
-    w = moderate_weights(classes.weights)
-    removed = (w * (1.0 - rest_of(classes.weights)))[:, None]
-    left = np.maximum(classes.totals - onehot * removed, 0.0)
-    left[left < 1e-12 * w.sum()] = 0.0  # what subtraction left of nothing
+    left = sums_of_others(onehot * moderate_weights(classes.weights)[:, None])
     least = 1 / len(np.unique(classes.X, axis=0))
     known = left if priors is None else np.broadcast_to(priors, left.shape)
     ratio = np.ones_like(left)
@@ -246,9 +243,9 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         shares of the training rows, by weight.
     shared : bool, default=False
         Whether all classes have one bandwidth: from standard deviations within the classes, for
-        rules with the mean number of rows of a class. With "loo" one copy of a row is left out, as
-        in `loo_proba`, a probability below 1/m counts as 1/m, for m training points that differ,
-        and the search ends at a tenth of the median distance to the nearest other place.
+        rules with the mean number of rows of a class. With "loo" a row is left out with all its
+        weight, as in `loo_proba`, a probability below 1/m counts as 1/m, for m training points that
+        differ, and the search ends at a tenth of the median distance to the nearest other place.
 
     Attributes
     ----------
@@ -468,8 +465,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         """Return the posterior probabilities at each training point by the others; exact.
 
         Bandwidths are those of the fitted model, and so are priors that were given; shares of the
-        classes are counted without the row. Of a row of weight w one copy is left out (all of it
-        where w ≤ 1), as in ``KernelDensity.loo``.
+        classes are counted without the row, which is left out with all its weight.
         """
         check_is_fitted(self)
         logs = self._log_densities(self.X_fit_)
@@ -478,12 +474,8 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             logs[(codes == c) & used, c] = density.loo()
         priors = np.broadcast_to(self.priors_, logs.shape)
         if not self.priors_given_:
-            w = moderate_weights(self.sample_weight_)
-            removed = w * (1.0 - rest_of(self.sample_weight_))
-            totals = np.bincount(codes[used], w[used], len(self.classes_))
-            left = np.broadcast_to(totals, logs.shape).copy()
-            left[used, codes[used]] -= removed[used]
-            left[left < LEAST * totals.sum()] = 0.0  # what subtraction left of nothing
+            own = codes[:, None] == np.arange(len(self.classes_))
+            left = sums_of_others(own * moderate_weights(self.sample_weight_)[:, None])
             whole = left.sum(axis=1)
             if not (whole > 0).all():
                 raise InvalidInput(

@@ -393,11 +393,12 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     taken. With a kernel of bounded support the likelihood has a kink at every distance between
     points; the grid is finer, and maxima that differ by little may be missed.
 
-    Of a row of weight w one copy is left out (all of it, where w ≤ 1), and its likelihood counts w
-    times. Copies of a row stay, so that they speak for a small bandwidth: where many rows have
-    copies, as in rounded data, take a rule instead; where all have, no bandwidth is best and the
-    fit is refused. Kernels of bounded support need every point within reach of another, so that one
-    outlier makes their bandwidth large; the gaussian is less sensitive.
+    A row of weight w is left out with all its weight, and its likelihood counts w times. Copies of
+    a row stay, so that they speak for a small bandwidth: where many rows have copies, as in rounded
+    data, give each place once, with its count as weight, or take a rule instead; where all have, no
+    bandwidth is best and the fit is refused. Kernels of bounded support need every point within
+    reach of another, so that one outlier makes their bandwidth large; the gaussian is less
+    sensitive.
 
     Examples
     --------
@@ -539,8 +540,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     def loo(self) -> np.ndarray:
         """Return the log density at each training point by the others.
 
-        A row of weight w leaves one of its w copies out (all of it, where w ≤ 1), so the others
-        stay. Where there are no others it is −inf.
+        A row is left out with all its weight. Where there are no others it is −inf.
 
         Returns
         -------

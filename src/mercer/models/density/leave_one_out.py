@@ -1,8 +1,8 @@
 """Leave-one-out densities, and the bandwidth at which their likelihood is largest.
 
-A weight of w is the row given w times, and one copy is left out:
+A row is left out with all its weight:
 
-    p₋ᵢ(xᵢ) = (Σⱼ≠ᵢ wⱼ κ(xᵢ − xⱼ) + (wᵢ − rᵢ) κ(0)) / (W − rᵢ),   rᵢ = min(1, wᵢ), W = Σ w.
+    p₋ᵢ(xᵢ) = Σⱼ≠ᵢ wⱼ κ(xᵢ − xⱼ) / Σⱼ≠ᵢ wⱼ.
 
 Where every row has a copy, Σ wᵢ log p₋ᵢ(xᵢ) has no maximum: it grows without bound as the bandwidth
 goes to 0. Where a single row has none, it falls there, as −1/h² for the gaussian kernel.
@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 
 from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import row_blocks
-from mercer.models.density.bandwidth import Smoothing
+from mercer.models.density.bandwidth import Smoothing, sums_of_others
 from mercer.operators import log_sums, nearest_squares
 from mercer.solvers import Solution
 
@@ -37,11 +37,9 @@ def left_out(
     return _Left(Z, w, kernel).at(math.log(radius), radius)[0] + kernel.log_normaliser(Z.shape[1])
 
 
-def has_lone_rows(X: np.ndarray, w: np.ndarray | None) -> bool:
+def has_lone_rows(X: np.ndarray) -> bool:
     """Whether some row has no copy among the others."""
-    _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
-    lone = counts[place.reshape(-1)] == 1
-    return bool((lone if w is None else lone & (w <= 1)).any())
+    return bool((np.unique(X, axis=0, return_counts=True)[1] == 1).any())
 
 
 class _Left:
@@ -52,12 +50,9 @@ class _Left:
         weights = np.ones(len(Z)) if w is None else w
         # In units of the largest weight: the sum of huge ones is no number.
         size = max(1.0, float(weights.max()))
-        total = float((weights / size).sum())
-        removed = np.minimum(weights, 1.0)
-        self.share = weights / size / total
+        self.share = weights / size / float((weights / size).sum())
         with np.errstate(divide="ignore"):
-            self.log_rest = np.log(weights - removed)
-            self.log_left = np.log(total - removed / size) + math.log(size)
+            self.log_left = np.log(sums_of_others(weights / size)) + math.log(size)
         self.n_evaluations = 0
 
     def at(
@@ -69,14 +64,9 @@ class _Left:
         radius = math.exp(log_radius) if radius is None else radius
         found = log_sums(None, self.Z, self.w, self.kernel.code, radius=radius, slopes=slopes)
         logs, slope = found if slopes else (found, np.zeros(n))
-        whole = np.logaddexp(logs, self.log_rest)
-        # The copies that stay are at distance 0, where no bandwidth changes φ.
-        part = np.zeros(n)
-        some = ~np.isneginf(logs)
-        part[some] = np.exp(logs[some] - whole[some])
         out = np.full(n, -np.inf)  # where nothing is left, too
-        np.subtract(whole, self.log_left, out=out, where=~np.isneginf(whole))
-        return out - d * log_radius, slope * part - d
+        np.subtract(logs, self.log_left, out=out, where=~np.isneginf(logs))
+        return out - d * log_radius, slope - d
 
     def mean(self, log_radius: float) -> tuple[float, float]:
         """Return the mean of log p₋ᵢ, and its derivative."""
@@ -88,7 +78,6 @@ class _Left:
         (n, d), m = self.Z.shape, len(edges)
         weights = np.ones(n) if self.w is None else self.w
         size = float(weights.max())
-        rest = np.exp(self.log_rest) / size
         out = -d * np.log(edges)
         for rows in row_blocks(n, 8 * (5 * n + 3 * m)):
             D = cdist(self.Z[rows], self.Z)
@@ -98,7 +87,7 @@ class _Left:
             counts = np.bincount(
                 cell.ravel(), np.broadcast_to(weights / size, D.shape).ravel(), len(D) * (m + 1)
             )
-            near = np.cumsum(counts.reshape(len(D), m + 1)[:, :m], axis=1) + rest[rows, None]
+            near = np.cumsum(counts.reshape(len(D), m + 1)[:, :m], axis=1)
             with np.errstate(divide="ignore"):
                 out += self.share[rows] @ (np.log(near) + math.log(size))
             out -= self.share[rows] @ self.log_left[rows]
@@ -125,7 +114,7 @@ def best_factor(
         Logarithm of the volume of a unit of Z, for the likelihood that is told.
     """
     left = _Left(Z, w, kernel)
-    near = np.sqrt(np.where(np.isneginf(left.log_rest), nearest_squares(Z), 0.0))
+    near = np.sqrt(nearest_squares(Z))
     if not (near > 0).any():
         raise InvalidInput(
             f"{who()}: every row has a copy of itself among the others, and then the leave-one-out "

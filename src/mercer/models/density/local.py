@@ -17,7 +17,7 @@ from mercer.domains import moderate
 from mercer.errors import InvalidInput, who
 from mercer.kernels import RBF, Kernel, RadialBound
 from mercer.memory import require_memory, row_blocks
-from mercer.models.density.bandwidth import Smoothing
+from mercer.models.density.bandwidth import Smoothing, sums_of_others
 from mercer.operators import fold, gram_of, spread
 
 TIE = 1e-9  # relative difference of squared distances below which points are equally near
@@ -85,7 +85,7 @@ class Near:
     ):
         self.smoothing, self.Z, self.Y = smoothing, Z, Y
         self.degree, self.nearest, self.radius = degree, nearest, radius
-        self.w, self.rest = moderate_weights(weights), rest_of(weights)
+        self.w = moderate_weights(weights)
         (self._targets,), self._shift = moderate([Y])  # sums of huge targets are no numbers
         self.sums = _with_totals(self._targets, self.w)
         if degree:
@@ -114,16 +114,11 @@ class Near:
         return out
 
     def left_out(self) -> np.ndarray:
-        """Return the answer at each training point by the others.
-
-        Of a point of weight w one copy is left out, all of it where w ≤ 1.
-        """
+        """Return the answer at each training point by the others."""
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            own = self._lone(rows, T)
-            K = self._weights(T, self.radius)
-            K[own] *= self.rest[rows]
-            return self._combine(K, self.Z[rows], self.radius)
+            _leave_out(rows, T)
+            return self._combine(self._weights(T, self.radius), self.Z[rows], self.radius)
 
         return self._spread(None, self.Y.shape[1], step, exact=self.smoothing.compact)
 
@@ -144,7 +139,7 @@ class Near:
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
             K, last, squared = T, 0.0, 0
-            own = self._lone(rows, T)
+            _leave_out(rows, T)
             out = np.empty((len(T), len(radii)))
             for q, radius in enumerate(radii):
                 halved = self._gaussian and abs(last / radius - 2**0.5) < 1e-9
@@ -153,10 +148,8 @@ class Near:
                     np.multiply(K, K, out=K)
                 else:
                     K = self._weights(T.copy(), radius)
-                whole = K[own]
-                K[own] *= self.rest[rows]
                 out[:, q] = loss(rows, self._combine(K, self.Z[rows], radius))
-                K[own], last = whole, radius
+                last = radius
             return out
 
         losses = self._spread(None, len(radii), step)
@@ -212,15 +205,6 @@ class Near:
     @property
     def _gaussian(self) -> bool:
         return self.smoothing.name == "gaussian"
-
-    def _lone(self, rows: slice, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Put rows of which no copy stays at an infinite distance from themselves; where all are.
-
-        Copies that stay are at distance 0, and are the nearest.
-        """
-        own = np.arange(len(T)), np.arange(rows.start, rows.stop)
-        T[own] = np.where(self.rest[rows] > 0, 0.0, np.inf)
-        return own
 
     def _weights(self, T: np.ndarray, radius: float) -> np.ndarray:
         """Return κ of squared distances, each row times some number; T is overwritten."""
@@ -301,15 +285,9 @@ def moderate_weights(weights: np.ndarray) -> np.ndarray:
     return np.ldexp(weights, -int(np.frexp(weights.max())[1]))
 
 
-def rest_of(weights: np.ndarray) -> np.ndarray:
-    """Return the part of each weight that stays when one copy of its row is left out.
-
-    Parameters
-    ----------
-    weights : array of shape (n,)
-        Weights; a weight of 2 is a row given twice.
-    """
-    return np.maximum(0.0, 1.0 - 1.0 / np.maximum(weights, 1.0))
+def _leave_out(rows: slice, T: np.ndarray) -> None:
+    """Put rows at an infinite distance from themselves."""
+    T[np.arange(len(T)), np.arange(rows.start, rows.stop)] = np.inf
 
 
 def _deviations(Z: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -339,7 +317,7 @@ class Alike:
 
     def __init__(self, kernel: Kernel, X: Any, Y: np.ndarray, weights: np.ndarray):
         self.kernel, self.X, self.Y = kernel, X, Y
-        self.w, self.rest = moderate_weights(weights), rest_of(weights)
+        self.w = moderate_weights(weights)
         self.sums = _with_totals(Y, self.w)
         self.absent = np.flatnonzero(self.w == 0)
 
@@ -349,19 +327,16 @@ class Alike:
         return spread(K.bound, np.empty((K.shape[0], self.Y.shape[1])), self._answer)
 
     def left_out(self) -> np.ndarray:
-        """Return the answer at each training point by the others.
-
-        Of a point of weight w one copy is left out, all of it where w ≤ 1.
-        """
+        """Return the answer at each training point by the others."""
+        others = sums_of_others(self.sums)
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            rest = self.rest[rows]
-            T[np.arange(len(T)), np.arange(rows.start, rows.stop)] *= rest
-            return self._answer(rows, T, self.sums[rows] * (1.0 - rest)[:, None])
+            T[np.arange(len(T)), np.arange(rows.start, rows.stop)] = 0.0
+            return self._answer(rows, T, others[rows])
 
         return spread(gram_of(self.kernel, self.X, host=True).bound, np.empty(self.Y.shape), step)
 
-    def _answer(self, rows: slice, T: np.ndarray, own: Any = 0.0) -> np.ndarray:
+    def _answer(self, rows: slice, T: np.ndarray, others: Any = None) -> np.ndarray:
         T[:, self.absent] = 0.0
         low, high = T.min(axis=1), T.max(axis=1)
         bad = low < -NEGATIVE * np.maximum(high, -low)
@@ -376,7 +351,7 @@ class Alike:
         T /= np.where(high > 0, high, 1.0)[:, None]
         sums = T @ self.sums
         lone = ~(sums[:, -1] > 0)
-        sums[lone] = (self.sums.sum(axis=0) - np.broadcast_to(own, sums.shape))[lone]
+        sums[lone] = self.sums.sum(axis=0) if others is None else others[lone]
         return _means(sums)
 
 

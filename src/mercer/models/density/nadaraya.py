@@ -215,7 +215,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         """Return local means at each training point, by the others."""
         check_is_fitted(self)
         used = self.sample_weight_ > 0
-        if used.sum() < 2 and not self.sample_weight_.max() > 1:
+        if used.sum() < 2:
             raise InvalidInput(
                 f"{who()}.loo: the only training point has no other to speak of it; fit at least "
                 "two points of positive weight."
@@ -280,11 +280,11 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     bandwidth : float, array of shape (d,) or (d, d), "loo", "scott" or "silverman", default="loo"
         A number, one a column, a symmetric positive definite matrix H, a rule, or "loo": the
         standard deviation of each column times the common factor with the smallest squared error
-        at points left out, as `loo` has them. Copies of a row stay, so that rows given several
-        times, or of weights above 1, speak for a small bandwidth; the search ends at a tenth of the
-        median distance to the nearest other place. Of several outputs each error is relative to
-        the variance of the output. Rules are as for `KernelDensity`. A column that does not vary
-        has bandwidth 1.
+        at points left out, as `loo` has them. A row is left out with all its weight; its copies
+        stay, so that rows given several times speak for a small bandwidth: give such rows once,
+        with weights. The search ends at a tenth of the median distance to the nearest other place.
+        Of several outputs each error is relative to the variance of the output. Rules are as for
+        `KernelDensity`. A column that does not vary has bandwidth 1.
     kernel : str, Kernel or callable, default="gaussian"
         "gaussian", "epanechnikov", "tophat", "triangular" (or "linear"), "biweight", "cosine" or
         "exponential". A Kernel, another short name such as "rbf", "precomputed" or a function of
@@ -385,8 +385,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the answer at each training point by the others; exact.
 
-        The bandwidth, or the kernel, is that of the fitted model. Of a row of weight w one copy is
-        left out, all of it where w ≤ 1.
+        The bandwidth, or the kernel, is that of the fitted model. A row is left out with all its
+        weight.
 
         Parameters
         ----------
@@ -547,8 +547,8 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     def loo_proba(self, X: Any = None) -> np.ndarray:
         """Return the shares of the classes at each training point, by the others; exact.
 
-        The bandwidth, or the kernel, is that of the fitted model. Of a row of weight w one copy is
-        left out, all of it where w ≤ 1.
+        The bandwidth, or the kernel, is that of the fitted model. A row is left out with all its
+        weight.
 
         Parameters
         ----------
@@ -561,8 +561,8 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the class of each training point, predicted by the others; exact.
 
-        The bandwidth, or the kernel, is that of the fitted model. Of a row of weight w one copy is
-        left out, all of it where w ≤ 1.
+        The bandwidth, or the kernel, is that of the fitted model. A row is left out with all its
+        weight.
 
         Parameters
         ----------

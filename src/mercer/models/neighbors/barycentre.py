@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 
 from mercer import state
@@ -18,12 +19,15 @@ from mercer.estimator import (
     check_weights,
     choose_class,
     find_classes,
+    tell_rounding,
 )
 from mercer.kernels import Kernel
-from mercer.memory import require_memory
-from mercer.operators import Gram
+from mercer.memory import require_memory, row_blocks
+from mercer.operators import Gram, gram_of
+from mercer.rkhs import few_features, mean_of_rows
 
 JUDGED = 500  # classes up to which the matrix of inner products of the barycentres is judged
+FAR = 1e-7  # part of k(x, x) that a class spreads over, below which features are subtracted
 
 
 class NearestBarycentre(ClassifierMixin, KernelEstimator):
@@ -33,7 +37,9 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
     ‖φ(x) − μ_c‖² = k(x, x) − 2μ_c(x) + ‖μ_c‖², and the class with the smallest wins, the one with
     the largest value 2μ_c(x) − ‖μ_c‖². Between two classes this is a plane in feature space, half
     way between the barycentres. Nothing is solved for: a fit is one pass over the Gram matrix, in
-    tiles.
+    tiles. Far from the origin of feature space, where these differences cancel, distances come from
+    differences of features, if the kernel has a few thousand at most; if not, a warning tells of
+    classes that are lost in rounding.
 
     Parameters
     ----------
@@ -117,6 +123,9 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             lengths = check_lengths(kernel, X, underflow=True)
             inner = mean.T @ (Gram(kernel, X, keep=False) @ mean)
             _check_inner(kernel, inner, mean.T @ lengths)
+            spread = float((mean.T @ lengths - np.diagonal(inner)).min())
+            if spread < FAR * lengths.max() and few_features(kernel, X) is None:
+                tell_rounding(kernel, X, lengths)
             squares = np.maximum(np.diagonal(inner), 0.0)
             two = len(classes) == 2
             self.kernel_, self.X_fit_, self.classes_ = kernel, kernel.domain.keep(X), classes
@@ -136,7 +145,13 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self._finite(np.asarray(self.function_(self._check_new(X))))
+        points = self._check_new(X)
+        squares = self._far(points)
+        if squares is None:
+            return self._finite(np.asarray(self.function_(points)))
+        if len(self.classes_) == 2:
+            return self._finite(squares[:, 0] - squares[:, 1])
+        return self._finite(np.asarray(self.kernel_.diag(points))[:, None] - squares)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X.
@@ -146,7 +161,44 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return choose_class(self.decision_function(X), self.classes_)
+        points = self._check_new(X)
+        squares = self._far(points)
+        if squares is not None:
+            return self.classes_[squares.argmin(axis=1)]
+        return choose_class(self._finite(np.asarray(self.function_(points))), self.classes_)
+
+    @property
+    def _twice(self) -> np.ndarray:
+        """Twice the weights of the barycentres, one column a class."""
+        twice = self.dual_coef_
+        if len(self.classes_) == 2:  # 2μ₁ − 2μ₀: the positive part is 2μ₁, the negative part 2μ₀
+            twice = np.stack([np.maximum(-twice, 0), np.maximum(twice, 0)], axis=1)
+        return twice
+
+    def _far(self, points: Any) -> np.ndarray | None:
+        """Return squared distances by differences of features, where those of values cancel.
+
+        That is where the points of a class are near one another for their distance from the origin.
+        """
+        kernel = self.kernel_
+        if not kernel.domain.holds_points:
+            return None
+        lengths = np.asarray(kernel.diag(self.X_fit_), dtype=float)
+        spreads = 0.5 * self._twice.T @ lengths - self.norms_**2
+        if not spreads.min() < FAR * lengths.max():
+            return None
+        features = few_features(kernel, self.X_fit_, kernel.domain.size(points))
+        if features is None or gram_of(kernel, points).n_features is None:  # new letters, say
+            return None
+        centres = np.asarray(mean_of_rows(features, 0.5 * self._twice), dtype=float)
+        out = np.empty((kernel.domain.size(points), len(centres)))
+        for rows in row_blocks(len(out), 6 * 8 * centres.shape[1]):
+            part = gram_of(kernel, kernel.domain.take(points, rows)).features()
+            part = np.asarray(part.toarray() if sp.issparse(part) else part, dtype=float)
+            for c, centre in enumerate(centres):
+                gaps = part - centre
+                out[rows, c] = np.einsum("ij,ij->i", gaps, gaps)
+        return out
 
     @speaks
     def distances(self, X: Any) -> np.ndarray:
@@ -164,10 +216,10 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
                 "k(x, x) of new points; give the kernel and the points. decision_function needs "
                 "no k(x, x)."
             )
-        twice = self.dual_coef_
-        if len(self.classes_) == 2:  # 2μ₁ − 2μ₀: the positive part is 2μ₁, the negative part 2μ₀
-            twice = np.stack([np.maximum(-twice, 0), np.maximum(twice, 0)], axis=1)
-        values = self.kernel_.matmul(points, self.X_fit_, twice) - self.norms_**2
+        far = self._far(points)
+        if far is not None:
+            return np.sqrt(far)
+        values = self.kernel_.matmul(points, self.X_fit_, self._twice) - self.norms_**2
         lengths = np.asarray(self.kernel_.diag(points), dtype=float)
         squares = lengths[:, None] - values
         bad = squares < -INDEFINITE * (np.abs(lengths)[:, None] + self.norms_**2)

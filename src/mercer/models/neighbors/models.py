@@ -18,8 +18,9 @@ from mercer.estimator import (
     check_lengths,
     check_targets,
     r_squared,
+    tell_rounding,
 )
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, geometry_of
 from mercer.memory import row_blocks
 from mercer.operators import find_nearest, gram_of, neighbour_bytes
 
@@ -64,6 +65,8 @@ class NeighborsBase(KernelEstimator):
         self._count(self.n_neighbors, n, "fit")
         self.kernel_ = kernel.fit_params(X)
         self.diagonal_ = check_lengths(self.kernel_, X)
+        if self.kernel_.domain.holds_points and geometry_of(self.kernel_) is None:
+            tell_rounding(self.kernel_, X, self.diagonal_)
         self.X_fit_ = kernel.domain.keep(X)
 
     def _count(self, k: Any, n: int, verb: str) -> int:

@@ -25,6 +25,7 @@ from mercer.estimator import (
     in_time,
     refuse_foreign_letters,
     study_of,
+    tell_rounding,
     warn_if_coarse,
 )
 from mercer.kernels import Kernel
@@ -430,14 +431,17 @@ class KernelPCA(Projections, KernelEstimator):
             weights = check_weights(sample_weight, kernel.domain.size(X))
             kernel = kernel.fit_params(X, weights)
             kernel.domain.check_training(X)
-            check_lengths(kernel, X, underflow=True)
+            lengths = check_lengths(kernel, X, underflow=True)
             positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
             if positions is not None and weights is not None:
                 X, weights = kernel.domain.subset(X, positions), weights[positions]
+                lengths = lengths[positions]
             auto = self.eigen_solver == "auto"
             study = Study(kernel, X)
             self.plan_ = followed(partial(plan_components, self), study, auto)
             found = decompose(self, Sample(kernel, X, None, weights), want, self.plan_.method)
+            if found.points is not None:
+                tell_rounding(kernel, X, lengths)
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
             self._store_shares(found, total)

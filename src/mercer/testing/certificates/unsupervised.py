@@ -138,7 +138,7 @@ def certify_bandwidth(model: Any, X: Any = None, y: Any = None) -> float:
     points, w = model.X_fit_[w > 0] / model.bandwidth_, w[w > 0]
     s = ((points[:, None] - points) ** 2).sum(axis=2)
     counts = np.broadcast_to(w, s.shape).copy()
-    np.fill_diagonal(counts, np.maximum(w - 1.0, 0.0))
+    np.fill_diagonal(counts, 0.0)
     share, d = w / w.sum(), points.shape[1]
     if model.smoothing_ == "tophat":
         distances = np.sqrt(np.unique(s[s > 0]))

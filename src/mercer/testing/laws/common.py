@@ -13,7 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.estimator import KernelEstimator
 from mercer.features import Prototypes
 from mercer.io import load, save
-from mercer.models import KernelMachine
+from mercer.models import KernelMachine, SpectralClustering
 from mercer.testing.checks import require
 from mercer.testing.examples import EstimatorStudy, alike
 
@@ -31,6 +31,31 @@ def law_weights(study: EstimatorStudy) -> None:
     ones = study.answers(study.fit(sample_weight=np.ones(len(study.train))))
     plain = study.answers(study.fitted())
     alike(ones, plain, min(study.near, 1e-8), f"{study.estimator!r}: weights of 1")
+
+
+#: Parameters that are set against sums of weights, or count rows.
+ABSOLUTE = frozenset({"alpha", "C", "noise", "penalty", "n_neighbors", "max_iter", "estimator"})
+
+
+def law_relative_weights(study: EstimatorStudy) -> None:
+    """All weights times a number change nothing, unless a parameter is set against their sum.
+
+    A penalty is, and so is a rule for bandwidths, which counts rows. Copies of a row are neighbours
+    of one another in a graph, and no row is its own.
+    """
+    params = study.estimator.get_params(deep=False)
+    if not study.takes_weights or ABSOLUTE & set(params):
+        return
+    if isinstance(study.estimator, SpectralClustering):
+        return
+    if params.get("bandwidth") in ("scott", "silverman"):
+        return
+    weights = study.rng.uniform(0.5, 2.0, len(study.train))
+    expected = study.answers(study.fit(sample_weight=weights))
+    for factor in (1e-3, 1.01, 8.0):
+        got = study.answers(study.fit(sample_weight=factor * weights))
+        message = f"{study.estimator!r}: all weights times {factor}"
+        alike(got, expected, max(study.near, 1e-6), message)
 
 
 def law_order(study: EstimatorStudy) -> None:

@@ -338,6 +338,7 @@ def law_inputs(study: VectorStudy) -> None:
 
 _LAWS = (
     common.law_weights,
+    common.law_relative_weights,
     law_permutation,
     common.law_repeatable,
     law_threads,
@@ -362,9 +363,9 @@ def estimator_laws() -> list[tuple[str, Callable[..., None]]]:
 def check_estimator_laws(estimator: Any, X: Any = None, y: Any = None, rng: Any = 0) -> None:
     """Raise AssertionError, naming the law, unless an estimator obeys every law.
 
-    The laws: weight = repetition, order of rows, same bits twice, threads, precomputed = kernel,
-    memory inside the budget, certificate and objectives recomputed, pickle and clone, declared
-    learned state, model file, `function_`, meaning of `loo`, inputs left alone.
+    The laws: weight = repetition, scale of weights, order of rows, same bits twice, threads,
+    precomputed = kernel, memory inside the budget, certificate and objectives recomputed, pickle
+    and clone, declared learned state, model file, `function_`, meaning of `loo`, inputs left alone.
     scikit-learn's ``check_estimator`` is the other half.
 
     Parameters
