@@ -246,6 +246,8 @@ def kernel_examples() -> list[KernelExample]:
         "Laplacian-columns": mk.Laplacian([0.5, 2.0]),
         "Periodic": mk.Periodic(),
         "Periodic-slow": mk.Periodic(0.8, 3.0),
+        "SpectralMixture": mk.SpectralMixture([0.7, 0.2], [0.3, 0.8], [0.1, 0.05]),
+        "SpectralMixture-columns": mk.SpectralMixture([1.5], [[0.2, 0.6]], [[0.1, 0.3]]),
         "CosineDifference": mk.CosineDifference(),
         "Minimum": mk.Minimum(),
         "MinMaxRatio": mk.MinMaxRatio(),
