@@ -16,6 +16,7 @@ from mercer.kernels import RBF, Kernel
 from mercer.rkhs import Function
 
 EVALUATIONS = 5  # of the evidence of all rows, as a rule
+LBFGS = ("lbfgs", "fmin_l_bfgs_b")  # the latter is scikit-learn's word
 
 
 def default_kernel() -> Kernel:
@@ -70,18 +71,27 @@ def mean_function(model: Any) -> Function:
 @speaks
 def check_search(model: Any) -> bool:
     """Check the options of the search, and return whether there is to be one."""
-    if callable(model.optimizer):
+    own = model.optimizer
+    if not callable(own) and own not in (*LBFGS, None):
         raise InvalidInput(
-            f"{who()}: optimizer is a function; give 'lbfgs' or None. A search of your own can "
-            "call log_marginal_likelihood(theta, eval_gradient=True) of a fitted model."
+            f"{who()}: optimizer={own!r}; give 'lbfgs', None, or a function of (objective, theta, "
+            "bounds) that returns (theta, value)."
         )
-    if model.optimizer not in ("lbfgs", None):
-        raise InvalidInput(f"{who()}: optimizer={model.optimizer!r}; give 'lbfgs' or None.")
     check_index(model.n_restarts, "n_restarts", 0)
     check_index(model.max_iter, "max_iter", 1)
     check_number(model.tol, "tol", 0.0)
     as_rng(0 if model.random_state is None else model.random_state)
     return model.optimizer is not None
+
+
+def search_options(model: Any) -> dict[str, Any]:
+    """Return the options of `maximise` that a model has for its search."""
+    return {
+        "n_restarts": model.n_restarts,
+        "max_iter": model.max_iter,
+        "tol": model.tol,
+        "optimizer": model.optimizer if callable(model.optimizer) else None,
+    }
 
 
 @speaks

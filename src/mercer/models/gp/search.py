@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
-from mercer.kernels import Kernel, with_median
-from mercer.models.gp.base import row_key
 from mercer.models.gp.descent import (
     MOST,
     Descent,
@@ -23,12 +21,10 @@ from mercer.models.gp.descent import (
     follow,
 )
 from mercer.models.gp.parameters import Chart, Parameters, log_chart, tail_chart
-from mercer.operators import gram_of
-
-if TYPE_CHECKING:
-    from mercer.models.gp.regression import Problem
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+#: As scikit-learn's: (objective, theta, bounds) → (theta, value), the objective to be minimised.
+Optimizer = Callable[..., tuple[Any, Any]]
 
 TOL = 1e-3  # nats: a gain of evidence that is worth nothing
 SMALL, LEAST = 1000, 500  # rows up to which no part of them is asked first; of such a part
@@ -117,7 +113,7 @@ class _Counted:
         if self.error is not None:
             raise self.error
         at = ", ".join(
-            f"{n} = {v:.6g}" for n, v in zip(self.parameters.names, np.exp(theta), strict=True)
+            f"{n} = {v:.6g}" for n, v in zip(self.parameters.words, np.exp(theta), strict=True)
         )
         raise InvalidInput(
             f"{who()}: the log evidence or its gradient is not finite at the start"
@@ -137,6 +133,8 @@ def maximise(
     tol: float = TOL,
     rng: Any = None,
     callback: Callable[[np.ndarray, float], None] | None = None,
+    optimizer: Optimizer | None = None,
+    doubt: Callable[[np.ndarray, float], list[np.ndarray]] | None = None,
 ) -> Search:
     """Maximise log evidence + log prior over the free log-parameters, inside their bounds.
 
@@ -172,6 +170,13 @@ def maximise(
         For the restarts.
     callback : callable, optional
         Called with θ and the value after each evaluation on all rows.
+    optimizer : callable, optional
+        What follows every start in place of L-BFGS-B, on all rows at once:
+        ``optimizer(objective, theta, bounds) -> (theta, value)``, to minimise
+        ``objective(theta)``, which returns a value and its gradient.
+    doubt : callable, optional
+        Asked with the θ found and the value there; what it returns are further starts, which are
+        followed too.
     """
     full = _Counted(objective, parameters, callback)
     first = full.at_start(parameters.theta)
@@ -183,6 +188,10 @@ def maximise(
     given = [parameters.theta, *parameters.starts]
     low, high = parameters.draws.T
     drawn = list(check_random_state(rng).uniform(low, high, (n_restarts, len(low))))
+    if optimizer is not None:
+        own = [_by(optimizer, full, theta, box) for theta in given + drawn]
+        best_own = min([*own, first], key=lambda point: point.value)
+        return _result(full, 0, Descent(best_own, True, "own"), parameters, tol)
     part = None if coarse is None else _Counted(coarse, parameters)
     ends = [] if part is None else _optima(part, given + drawn, box, max_iter)
     plans = [] if part is None else [_Plan.of(part, end, parameters, ratio or 1.0) for end in ends]
@@ -203,11 +212,40 @@ def maximise(
         # of two ends of the same height the first, whatever rounding does
         if best is None or end.point.value < best.point.value - tol:
             best = end
+    if best is not None and doubt is not None:
+        for theta in doubt(best.point.x, -best.point.value):
+            point, rival = full(theta), _Rival(best.point, False)
+            if point is not None:
+                end = follow(full, point, box, max_iter=max_iter, tol=tol, give_up=rival)
+                best = end if end.point.value < best.point.value - tol else best
     if best is None or best.point.value > first.value:
         best = follow(full, first, box, max_iter=max_iter, tol=tol)
     elif best is warm and not best.converged and max_iter > WARM:  # that curvature misled
         best = follow(full, best.point, box, max_iter=max_iter - WARM, tol=tol)
     return _result(full, 0 if part is None else part.n, best, parameters, tol)
+
+
+def _by(optimizer: Optimizer, full: _Counted, start: np.ndarray, box: np.ndarray) -> Point:
+    """Return where a user's optimizer ends."""
+
+    def minus(theta: Any, eval_gradient: bool = True) -> Any:
+        point = full(np.array(theta, dtype=float))
+        if point is None:  # a step too far
+            return (np.inf, np.zeros(len(start))) if eval_gradient else np.inf
+        return (point.value, point.gradient) if eval_gradient else point.value
+
+    found = optimizer(minus, start.copy(), bounds=box.copy())
+    try:
+        theta = np.array(found[0], dtype=float)
+    except (TypeError, ValueError, LookupError):
+        theta = np.full(1, np.nan)
+    point = full(theta) if theta.shape == start.shape and np.isfinite(theta).all() else None
+    if point is None:
+        raise InvalidInput(
+            f"{who()}: optimizer returned {found!r:.200}; give (theta, value) with {len(start)} "
+            "logarithms of parameters at which the log evidence is finite."
+        )
+    return point
 
 
 def _trusted(best: Descent, warm: Descent | None, enough: float) -> bool:
@@ -324,6 +362,7 @@ def _result(
         "slope": "stopped where values and gradients do not agree; the covariance is too nearly "
         "singular, raise the lower bound of the noise",
         "max_iter": "stopped by max_iter; raise it",
+        "own": "the optimizer that was given has ended",
     }[end.reason]
     if end.reason == "wall" and full.barred is not None:
         say = (
@@ -340,13 +379,15 @@ def _result(
 def at_bounds(theta: np.ndarray, parameters: Parameters) -> str:
     """Return what a message says about parameters at their bounds; nothing where there are none."""
     box, say = parameters.bounds, ""
+    if not (theta[:, None] == box).any():
+        return say
     for word, side in (("lower", 0), ("upper", 1)):
         at = (theta == box[:, side]) & (box[:, 0] < box[:, 1])
         for what, mask in (
             (f"at the {word} bound", at & ~parameters.ends[:, side]),
             (f"at the {word} end of its prior", at & parameters.ends[:, side]),
         ):
-            names = [name for name, here in zip(parameters.names, mask, strict=True) if here]
+            names = [name for name, here in zip(parameters.words, mask, strict=True) if here]
             if names:
                 say += f"; {what}: {', '.join(names)}"
     return say
@@ -366,96 +407,3 @@ def coarse_rows(n: int, weights: Any = None, *, key: Any = None) -> np.ndarray |
         rows = rows[np.lexsort(columns.T)]
     size = max(LEAST, len(rows) // 4)
     return np.sort(np.random.RandomState(0).choice(rows, size, replace=False))
-
-
-# ---- Where a search for parameters begins, besides the kernel and the noise as they were given.
-# An amplitude and a noise in other units than y, or length scales far from all distances, are a
-# start at which the evidence has no slope: everything is noise there, and stays it. Then the
-# search begins at a second place too, and the better end counts.
-
-
-START = 0.1  # of the variance of y, or of the function: where the search for the noise starts
-START_APART = 10.0  # factor between the variances of y and of the function: both are starts then
-NO_SPREAD = (
-    "did not begin: y does not vary beyond what the mean explains, so that the evidence has no "
-    "maximum; the parameters are those of the start"
-)
-BLIND = (
-    "; to the kernel as given all rows are alike, or each like no other, so that the search began "
-    "at median distances too"
-)
-ROWS = 64  # that tell whether a kernel sees the data
-ALIKE, ALONE = 0.05, 1e-3  # correlations all so near to 1, or to 0, say nothing
-START_SAME = 1e-12  # correlations this near to 1 are of the same point
-
-
-def first_noise(problem: Problem) -> float:
-    """Return where the search for the noise starts, in the units of y²."""
-    if problem.varies().any():
-        return START * problem.unit()
-    return START * (mean_variance(problem) or 1.0) * problem.targets.variance_unit()
-
-
-def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
-    """Hold parameters where the evidence has no maximum; add starts where one says little."""
-    if not problem.varies().any():
-        parameters.hold(NO_SPREAD)
-        return
-    kernels, level = [problem.kernel], parameters.noise
-    scaled = any("length_scale" in name for name in parameters.names)
-    if scaled and blind(problem.kernel, problem.X, problem.Y):
-        kernels.append(with_median(problem.kernel, problem.X, problem.weights))
-        parameters.remark = BLIND
-    starts = [(kernel, level) for kernel in kernels]
-    if isinstance(noise, str) and level:
-        function = mean_variance(problem) * problem.targets.variance_unit()
-        ratio = problem.unit() / function if function > 0 else 1.0
-        if (
-            not 1 / START_APART <= ratio <= START_APART
-        ):  # amplitude and noise are in other units than y
-            starts += [_in_units(kernel, level, ratio) for kernel in kernels]
-    elif level and "noise" in parameters.names and level < parameters.noise_bounds[0]:
-        starts += [(kernel, first_noise(problem)) for kernel in kernels]
-    for start in starts[1:]:
-        parameters.also(*start)
-
-
-def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float]:
-    """Return a start at which the variance of the function is `ratio` times larger.
-
-    By the factors of its terms; where it has none the noise goes the other way.
-    """
-    factors = [name.rpartition("__")[2] == "value" for name in kernel.theta_names]
-    if not any(factors):
-        return kernel, noise / ratio
-    return kernel.with_theta(kernel.theta + np.where(factors, np.log(ratio), 0.0)), noise
-
-
-def mean_variance(problem: Problem) -> float:
-    """Return the mean of k(x, x) over the rows; 0 where it is not a finite number."""
-    kernel, X = problem.kernel, problem.X
-    with np.errstate(all="ignore"):
-        d = np.asarray(gram_of(kernel, X).diagonal(), dtype=float)
-        mean = float(np.average(d, weights=problem.weights))
-    return mean if np.isfinite(mean) else 0.0
-
-
-def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:
-    """Whether all rows are alike to the kernel, or each like no other."""
-    n = len(Y)
-    if n < 2 or not kernel.domain.holds_points:
-        return False
-    order = np.lexsort(row_key(X, Y).T)  # the same rows, however they are ordered
-    rows = np.sort(order[np.linspace(0, n - 1, min(n, ROWS)).astype(int)])
-    with np.errstate(all="ignore"):
-        K = np.array(kernel(kernel.domain.subset(X, rows)), dtype=float)
-        size = np.sqrt(np.diagonal(K))
-        K /= size
-        K /= size[:, None]
-    if not np.isfinite(K).all():
-        return False
-    np.einsum("ii->i", K)[...] = 1.0
-    if K.min() > 1 - ALIKE:
-        return True
-    K[K > 1 - START_SAME] = 0.0
-    return bool(np.median(np.abs(K, out=K).max(axis=1)) < ALONE)
