@@ -182,10 +182,15 @@ def warn_of_periods(parameters: Parameters, theta: np.ndarray, X: Any) -> None:
         if not below and max(start / end, end / start) <= PERIODS_APART:
             continue
         why = f", below the spacing of the rows, {spacing:.3g}" if below else ""
+        cure = (
+            f"Where the period is known, hold it, fixed=[{name!r}], or keep it near, "
+            f"bounds={{{name!r}: ({start / 1.5:.4g}, {start * 1.5:.4g})}}."
+        )
+        if spacing is not None and start < spacing:
+            cure = f"Rows cannot tell such periods from longer ones: start above {2 * spacing:.3g}."
         warnings.warn(
             f"{who()}: the search took the {parameters.words[i]} from {start:.4g} to {end:.4g}"
-            f"{why}. Where the period is known, hold it, fixed=[{name!r}], or keep it near, "
-            f"bounds={{{name!r}: ({start / 1.5:.4g}, {start * 1.5:.4g})}}.",
+            f"{why}. {cure}",
             UserWarning,
             stacklevel=users_level(),
         )

@@ -143,6 +143,9 @@ def width_of(kernel: Kernel) -> int | None:
         return len(covariance)
     if scale is not None and np.size(scale) > 1:
         return int(np.size(scale))
+    if isinstance(kernel, mk.SpectralMixture):
+        each = np.size(kernel.frequencies) // np.size(kernel.weights)
+        return each if each > 1 else None
     widths = [w for w in map(width_of, kernel._kernels()) if w is not None]
     return widths[0] if widths else None
 

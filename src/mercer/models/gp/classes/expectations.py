@@ -107,10 +107,10 @@ def softmax_probability(mean: Any, cov: Any) -> np.ndarray:
     C − 2 dimensions of d′ are integrated by fixed Sobol points: 1024 for three classes, 4096 for
     up to ten, 2048 for more. Two classes need none of them: their answer is exact.
 
-    Without covariance the error is 2e-7, of more than ten classes 1e-4. It is below 2e-5 for three classes and 1e-4 for four, and
-    grows to 1e-3 for ten classes whose latent values spread over tens of units, and to 4e-3 for
-    thirty. The answer does
-    not depend on the order of the classes, and each row sums to 1.
+    Without covariance the error is 2e-7, of more than ten classes 1e-4. It is below 2e-5 for three
+    classes and 1e-4 for four, and grows to 1e-3 for ten classes whose latent values spread over
+    tens of units, and to 4e-3 for thirty. The answer does not depend on the order of the classes,
+    and each row sums to 1.
 
     Returns
     -------
