@@ -422,7 +422,8 @@ def _peaks(x: np.ndarray, z: np.ndarray, count: int) -> list[tuple[float, float]
     span, gaps = float(np.ptp(x)), np.diff(np.unique(x))
     highest = max(0.5 / float(np.median(gaps)), 1.0 / span)
     step = max(0.25 / span, highest / FREQUENCIES)
-    grid, rest, found = np.arange(0.5 / span, highest + step, step), z.copy(), []
+    grid, rest = np.arange(0.5 / span, highest + step, step), z.copy()
+    found: list[tuple[float, float]] = []
     for _ in range(count):
         power = np.abs(np.exp(-2j * np.pi * np.outer(grid, x)) @ rest)
         f = float(grid[np.argmax(power)])

@@ -17,8 +17,7 @@ from mercer import (
     SparseGaussianProcessRegressor,
 )
 from mercer.kernels import with_median
-from mercer.models.gp.search import maximise
-from mercer.models.gp.starts import doubts
+from mercer.models.gp.search import doubts, maximise
 
 GP = GaussianProcessRegressor
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, users_level, who
+from mercer.kernels import Kernel, with_median
+from mercer.models.gp.base import row_key
 from mercer.models.gp.descent import (
     MOST,
     Descent,
@@ -21,6 +24,10 @@ from mercer.models.gp.descent import (
     follow,
 )
 from mercer.models.gp.parameters import Chart, Parameters, log_chart, tail_chart
+from mercer.operators import gram_of
+
+if TYPE_CHECKING:
+    from mercer.models.gp.regression import Problem
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 #: As scikit-learn's: (objective, theta, bounds) → (theta, value), the objective to be minimised.
@@ -407,3 +414,192 @@ def coarse_rows(n: int, weights: Any = None, *, key: Any = None) -> np.ndarray |
         rows = rows[np.lexsort(columns.T)]
     size = max(LEAST, len(rows) // 4)
     return np.sort(np.random.RandomState(0).choice(rows, size, replace=False))
+
+
+# ---- Where a search for parameters begins, besides the kernel and the noise as they were given,
+# and what to doubt where it ended.
+# An amplitude and a noise in other units than y, or length scales far from all distances, are a
+# start at which the evidence has no slope: everything is noise there, and stays it. Then the
+# search begins at a second place too, and the better end counts.
+
+
+START = 0.1  # of the variance of y, or of the function: where the search for the noise starts
+START_APART = 10.0  # factor between the variances of y and of the function: both are starts then
+NO_SPREAD = (
+    "did not begin: y does not vary beyond what the mean explains, so that the evidence has no "
+    "maximum; the parameters are those of the start"
+)
+BLIND = (
+    "; to the kernel as given all rows are alike, or each like no other, so that the search began "
+    "at median distances too"
+)
+ROWS = 64  # that tell whether a kernel sees the data
+PROBED = 100  # rows on which an end is compared with what was not tuned
+PROBE_NOISE, PARTS = 0.2, (1.0, 0.3, 0.1)  # of the variance of y; of median distances
+BEHIND = 1.0  # nats by which an end is worse than that
+PERIODS_APART = 3.0  # factor between the period given and that found of which users are told
+ALIKE, ALONE = 0.05, 1e-3  # correlations all so near to 1, or to 0, say nothing
+START_SAME = 1e-12  # correlations this near to 1 are of the same point
+
+
+def first_noise(problem: Problem) -> float:
+    """Return where the search for the noise starts, in the units of y²."""
+    if problem.varies().any():
+        return START * problem.unit()
+    return START * (mean_variance(problem) or 1.0) * problem.targets.variance_unit()
+
+
+def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
+    """Hold parameters where the evidence has no maximum; add starts where one says little."""
+    if not problem.varies().any():
+        parameters.hold(NO_SPREAD)
+        return
+    kernels, level = [problem.kernel], parameters.noise
+    scaled = any("length_scale" in name for name in parameters.names)
+    if scaled and blind(problem.kernel, problem.X, problem.Y):
+        kernels.append(with_median(problem.kernel, problem.X, problem.weights))
+        parameters.remark = BLIND
+    starts = [(kernel, level) for kernel in kernels]
+    if isinstance(noise, str) and level:
+        function = mean_variance(problem) * problem.targets.variance_unit()
+        ratio = problem.unit() / function if function > 0 else 1.0
+        if (
+            not 1 / START_APART <= ratio <= START_APART
+        ):  # amplitude and noise are in other units than y
+            starts += [_in_units(kernel, level, ratio) for kernel in kernels]
+    for start in starts[1:]:
+        parameters.also(*start)
+
+
+def doubts(
+    problem: Problem, parameters: Parameters, known: Any
+) -> Callable[[np.ndarray, float], list[np.ndarray]]:
+    """Return what tells, at the end of a search, of a better place to start from.
+
+    A search may stay where each row is like no other to the kernel, or where all is noise. Then a
+    kernel with median distances, or with a part of them, explains some rows better than what was
+    found, although nothing of it was tuned. An end that explains half of y is not asked.
+    """
+
+    def ask(theta: np.ndarray, found: float) -> list[np.ndarray]:
+        if found >= problem.half_explained():
+            return []
+        rows = _spread_rows(problem.X, problem.Y, min(len(problem.Y), PROBED))
+        evidence, unit = problem.evidence(rows), problem.targets.variance_unit()
+
+        def value(theta: np.ndarray) -> float:
+            kernel, level = parameters.read(theta)
+            scaled = (known[rows] if level is None else level) / unit
+            try:
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    found = evidence.value(kernel, scaled) + parameters.log_prior(theta)[0]
+            except (MercerError, ArithmeticError, np.linalg.LinAlgError):
+                return -np.inf
+            return found if np.isfinite(found) else -np.inf
+
+        probes = _probes(problem, parameters, rows)
+        values = [value(probe) for probe in probes]
+        best = int(np.argmax(values))
+        return [probes[best]] if values[best] > value(theta) + BEHIND else []
+
+    return ask
+
+
+def _probes(problem: Problem, parameters: Parameters, rows: np.ndarray) -> list[np.ndarray]:
+    """Return θ of an amplitude like that of y, some noise, and parts of median distances."""
+    kernel, level = problem.kernel, parameters.noise
+    scales = np.array(["length_scale" in name for name in kernel.theta_names], dtype=bool)
+    if scales.any():
+        weights = None if problem.weights is None else problem.weights[rows]
+        kernel = with_median(kernel, kernel.domain.subset(problem.X, rows), weights)
+    if "noise" in parameters.names:
+        level = PROBE_NOISE * problem.unit()
+        function = mean_variance(problem) * problem.targets.variance_unit()
+        if function > 0:
+            kernel = _in_units(kernel, level, problem.unit() / function)[0]
+    parts = PARTS if scales.any() else PARTS[:1]
+    shifted = [kernel.with_theta(kernel.theta + np.log(part) * scales) for part in parts]
+    return [parameters.place(probe, level) for probe in shifted]
+
+
+def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float]:
+    """Return a start at which the variance of the function is `ratio` times larger.
+
+    By the factors of its terms; where it has none the noise goes the other way.
+    """
+    factors = [name.rpartition("__")[2] == "value" for name in kernel.theta_names]
+    if not any(factors):
+        return kernel, noise / ratio
+    return kernel.with_theta(kernel.theta + np.where(factors, np.log(ratio), 0.0)), noise
+
+
+def mean_variance(problem: Problem) -> float:
+    """Return the mean of k(x, x) over the rows; 0 where it is not a finite number."""
+    kernel, X = problem.kernel, problem.X
+    with np.errstate(all="ignore"):
+        d = np.asarray(gram_of(kernel, X).diagonal(), dtype=float)
+        mean = float(np.average(d, weights=problem.weights))
+    return mean if np.isfinite(mean) else 0.0
+
+
+def _spread_rows(X: Any, Y: np.ndarray, count: int) -> np.ndarray:
+    """Return some rows, the same ones however they are ordered."""
+    order = np.lexsort(row_key(X, Y).T)
+    return np.sort(order[np.linspace(0, len(Y) - 1, count).astype(int)])
+
+
+def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:
+    """Whether all rows are alike to the kernel, or each like no other."""
+    n = len(Y)
+    if n < 2 or not kernel.domain.holds_points:
+        return False
+    rows = _spread_rows(X, Y, min(n, ROWS))
+    with np.errstate(all="ignore"):
+        K = np.array(kernel(kernel.domain.subset(X, rows)), dtype=float)
+        size = np.sqrt(np.diagonal(K))
+        K /= size
+        K /= size[:, None]
+    if not np.isfinite(K).all():
+        return False
+    np.einsum("ii->i", K)[...] = 1.0
+    if K.min() > 1 - ALIKE:
+        return True
+    K[K > 1 - START_SAME] = 0.0
+    return bool(np.median(np.abs(K, out=K).max(axis=1)) < ALONE)
+
+
+def warn_of_periods(parameters: Parameters, theta: np.ndarray, X: Any) -> None:
+    """Warn of a period that a search took far from where it was, or below the spacing of rows.
+
+    The evidence has a hill for every period that divides a true one, or that the rows cannot tell
+    from it.
+    """
+    for i, name in enumerate(parameters.names):
+        if name.rpartition("__")[2] != "period":
+            continue
+        start, end = np.exp(parameters.theta[i]), np.exp(theta[i])
+        spacing = _spacing(X)
+        below = spacing is not None and end < spacing
+        if not below and max(start / end, end / start) <= PERIODS_APART:
+            continue
+        why = f", below the spacing of the rows, {spacing:.3g}" if below else ""
+        cure = (
+            f"Where the period is known, hold it, fixed=[{name!r}], or keep it near, "
+            f"bounds={{{name!r}: ({start / 1.5:.4g}, {start * 1.5:.4g})}}."
+        )
+        if spacing is not None and start < spacing:
+            cure = f"Rows cannot tell such periods from longer ones: start above {2 * spacing:.3g}."
+        warnings.warn(
+            f"{who()}: the search took the {parameters.words[i]} from {start:.4g} to {end:.4g}"
+            f"{why}. {cure}",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+
+
+def _spacing(X: Any) -> float | None:
+    """Return the median distance of neighbours in the column where it is least; None of others."""
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
+        return None
+    gaps = [np.diff(np.unique(column)) for column in X.T]
+    return min((float(np.median(gap)) for gap in gaps if len(gap)), default=None)

@@ -43,8 +43,7 @@ from mercer.models.gp.classes.inference import (
 )
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.search import TOL, Search, maximise
-from mercer.models.gp.starts import BLIND, blind, warn_of_periods
+from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise, warn_of_periods
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Solution

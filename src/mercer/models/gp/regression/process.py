@@ -43,8 +43,7 @@ from mercer.models.gp.regression.data import (
     prior_noise,
 )
 from mercer.models.gp.regression.posterior import draw
-from mercer.models.gp.search import Search
-from mercer.models.gp.starts import first_noise, place
+from mercer.models.gp.search import Search, first_noise, place
 from mercer.solvers import Cost, gram_seconds
 
 if TYPE_CHECKING:
@@ -176,12 +175,13 @@ class ProcessRegressor(KernelEstimator):
         for option in ("bounds", "priors") if tuned else ():
             self._refuse_held(option, noise, kernel)
         if limits is not None and (bounds is None or isinstance(bounds, Mapping)):
-            if "noise" in (bounds or {}):
+            bounds = dict(bounds or {})
+            if "noise" in bounds:
                 raise InvalidInput(
                     f"{who()}: noise={self.noise!r} and bounds['noise'] = {bounds['noise']!r} both "
                     "say where to look; give one."
                 )
-            bounds = {**(bounds or {}), "noise": limits}
+            bounds["noise"] = limits
         return Parameters(
             kernel,
             noise,
