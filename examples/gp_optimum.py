@@ -26,7 +26,7 @@ def main() -> None:
     value = cost(grid)
     print(f"1. A grid of {len(grid)} places; the lowest value on it is {value.min():.3f}")
     model = GaussianProcessRegressor(
-        1.0 * RBF([3.0, 6.0]), noise=1e-4, fixed=["noise"], bounds={"length_scale": (0.5, 30.0)}
+        1.0 * RBF([3.0, 6.0]), noise=1e-4, bounds={"length_scale": (0.5, 30.0)}
     )
     print(f"   after {4 + QUERIES} evaluations, the best seen (median and worst of {SEEDS} runs):")
     for criterion in ("expected-improvement", "variance", "random"):

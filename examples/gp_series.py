@@ -56,7 +56,7 @@ def rivals(t: np.ndarray, y: np.ndarray) -> dict[str, GaussianProcessRegressor]:
         names = kernel.theta_names
         fixed = [next(n for n in names if n.endswith("length_scale"))]
         fixed += [n for n in names if n.endswith("period")]
-        model = GaussianProcessRegressor(kernel, noise=0.1, mean="linear", fixed=fixed).fit(t, y)
+        model = GaussianProcessRegressor(kernel, mean="linear", fixed=fixed).fit(t, y)
         models[name] = model
         noise = model.noise_**0.5
         value = model.log_marginal_likelihood_value_

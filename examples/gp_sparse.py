@@ -22,7 +22,7 @@ def main() -> None:
     """Tell the story."""
     X, y = rows(20_000, 0)
     new, later = rows(2_000, 1)
-    model = SparseGaussianProcessRegressor(1.0 * RBF([1.0, 1.0]), noise=0.04, n_inducing=160)
+    model = SparseGaussianProcessRegressor(1.0 * RBF([1.0, 1.0]), n_inducing=160)
     model.fit(X, y)
     print("1. Parameters of largest bound, with 160 inducing points")
     print(f"   {model.kernel_}, noise {model.noise_**0.5:.3f} (true: 0.200)\n")
@@ -50,7 +50,7 @@ def too_few(X: np.ndarray, y: np.ndarray) -> None:
     """Show the trap: with few points the bound prefers a model that needs few."""
     print("3. Parameters tuned with too few points explain what they cannot see as noise")
     for m in (10, 40, 160):
-        model = SparseGaussianProcessRegressor(1.0 * RBF([1.0, 1.0]), noise=0.04, n_inducing=m)
+        model = SparseGaussianProcessRegressor(1.0 * RBF([1.0, 1.0]), n_inducing=m)
         model.fit(X, y)
         value = model.log_marginal_likelihood_value_
         print(f"   m = {m:3}: bound {value:9.1f}, noise {model.noise_**0.5:.3f}")
@@ -61,7 +61,7 @@ def exact(model: SparseGaussianProcessRegressor, X, y, new, later) -> None:
     """Compare with the exact process of a part of the rows."""
     print("4. The exact process, of as many rows as one likes to wait for")
     for n in (250, 1000):
-        part = GaussianProcessRegressor(1.0 * RBF([1.0, 1.0]), noise=0.04).fit(X[:n], y[:n])
+        part = GaussianProcessRegressor(1.0 * RBF([1.0, 1.0])).fit(X[:n], y[:n])
         error = np.sqrt(((part.predict(new) - later) ** 2).mean())
         print(f"   {n:5} rows: error {error:.4f}")
     mean, std = model.predict(new, return_std=True)

@@ -43,12 +43,12 @@ def evidence(path: Path) -> None:
     rng = np.random.default_rng(26)
     X = np.sort(rng.uniform(0, 6, 12))[:, None]
     y = np.sin(2 * X[:, 0]) + 0.35 * rng.standard_normal(12)
-    model = GaussianProcessRegressor(RBF(0.7), noise=0.1, n_restarts=5, random_state=0).fit(X, y)
+    model = GaussianProcessRegressor(RBF(0.7), n_restarts=5, random_state=0).fit(X, y)
     ranges = {"length_scale": (0.08, 60.0), "noise": (3e-3, 6.0)}
     figure, (left, right) = plane.new(2, 8.4, 3.6)
     EvidenceDisplay.from_estimator(model, ["length_scale", "noise"], ranges=ranges, ax=left)
     PosteriorDisplay.from_estimator(model, ax=right)
-    flat = GaussianProcessRegressor(RBF(30.0), noise=1.0, bounds={"length_scale": (8.0, 60.0)})
+    flat = GaussianProcessRegressor(RBF(30.0), bounds={"length_scale": (8.0, 60.0)})
     flat.fit(X, y)
     x = np.linspace(X.min() - 0.5, X.max() + 0.5, 200)
     dashed = {"color": plane.COLOURS[1], "ls": (0, (5, 3)), "lw": 1.4, "label": "all is noise"}

@@ -76,6 +76,7 @@ from mercer.kernels import (
     RegularizedLaplacian as RegularizedLaplacian,
     SetKernel as SetKernel,
     ShortestPath as ShortestPath,
+    SpectralMixture as SpectralMixture,
     Spectrum as Spectrum,
     Subsequence as Subsequence,
     VertexHistogram as VertexHistogram,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mercer import RBF, FromFunction, Polynomial
+from mercer import RBF, FromFunction, Periodic, Polynomial, White
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel, as_kernel
+from mercer.kernels import Kernel, as_kernel, names_in_words
 from mercer.kernels.names import SHORT_NAMES
 
 
@@ -54,3 +54,35 @@ def test_a_function_of_no_module():
     exec("def same(a, b):\n    return float(a == b)", space)  # as a notebook or a worker may do
     space["same"].__module__ = None
     assert as_kernel(space["same"])(["a", "b"]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+# -------------------------------------------------------------------------- parameters in words
+def test_parameters_are_told_by_their_kernels():
+    k = 1.0 * RBF(40.0) + 1.0 * RBF(60.0) * Periodic(period=1.0) + 0.1 * RBF([1.0, 2.0])
+    assert names_in_words(k) == [
+        "value of the first Constant",
+        "length_scale of the first RBF",
+        "value of the second Constant",
+        "length_scale of the second RBF",
+        "length_scale of Periodic",
+        "period of Periodic",
+        "value of the third Constant",
+        "length_scale[0] of the third RBF",
+        "length_scale[1] of the third RBF",
+    ]
+
+
+def test_columns_tell_kernels_apart():
+    k = RBF().on("age") * RBF().on("hour") + RBF().on(["age"]).normalized()
+    assert names_in_words(k) == [
+        "length_scale of RBF on 'age'",
+        "length_scale of RBF on 'hour'",
+        "length_scale of RBF on ['age']",
+    ]
+
+
+def test_a_kernel_alone_has_names_that_say_enough():
+    assert names_in_words(RBF([1.0, 2.0])) == ["length_scale[0]", "length_scale[1]"]
+    assert names_in_words(White(0.1)) == ["noise of White"]
+    many = sum([RBF() for _ in range(11)], RBF())
+    assert names_in_words(many)[-1] == "length_scale of the 12th RBF"

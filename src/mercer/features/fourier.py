@@ -22,9 +22,10 @@ class RandomFourierFeatures(ApproximateFeatures):
 
     with frequencies drawn from the kernel's spectral density: Gaussian for `RBF`, Student's t with
     2ν degrees of freedom for `Matern`, a gamma mixture of Gaussians for `RationalQuadratic`, a
-    Cauchy variable a column for `Laplacian`, whole turns for `Periodic`. Frequencies of a product
-    are sums; a sum shares them out in proportion to k(x, x). Multiples, powers and ``.on(columns)``
-    work as well. A kernel without a spectral density is refused by name.
+    Cauchy variable a column for `Laplacian`, whole turns for `Periodic`, Gaussian around those of
+    the waves for `SpectralMixture`. Frequencies of a product are sums; a sum shares them out in
+    proportion to k(x, x). Multiples, powers and ``.on(columns)`` work as well. A kernel without a
+    spectral density is refused by name.
 
     Cost n·d·m for m features and no kernel values; the error falls like 1/√m whatever the data.
 

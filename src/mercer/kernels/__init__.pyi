@@ -50,7 +50,11 @@ from mercer.kernels.metric import (
     slope as slope,
 )
 from mercer.kernels.missing import WithMissing as WithMissing
-from mercer.kernels.names import SHORT_NAMES as SHORT_NAMES, as_kernel as as_kernel
+from mercer.kernels.names import (
+    SHORT_NAMES as SHORT_NAMES,
+    as_kernel as as_kernel,
+    names_in_words as names_in_words,
+)
 from mercer.kernels.normalized import Normalized as Normalized
 from mercer.kernels.numbers import (
     GCD as GCD,
@@ -66,7 +70,7 @@ from mercer.kernels.parameters import (
     check_diagonal as check_diagonal,
     require_psd as require_psd,
 )
-from mercer.kernels.periodic import Periodic as Periodic
+from mercer.kernels.periodic import Periodic as Periodic, SpectralMixture as SpectralMixture
 from mercer.kernels.precomputed import (
     Precomputed as Precomputed,
     PrecomputedBound as PrecomputedBound,
@@ -182,6 +186,7 @@ __all__ = [
     "Series",
     "SetKernel",
     "ShortestPath",
+    "SpectralMixture",
     "Spectrum",
     "Subsequence",
     "Sum",

@@ -1,4 +1,4 @@
-"""Short names of kernels, and how an estimator turns its ``kernel`` argument into a Kernel."""
+"""Short names of kernels, what an estimator takes for a Kernel, and its parameters in words."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mercer.kernels.laplacian import Laplacian
 from mercer.kernels.periodic import Periodic
 from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
+from mercer.kernels.transforms import OnColumns
 from mercer.kernels.user import FromFunction
 
 PLAIN = {float, int, str, type(None)}  # of parameters that need no copy
@@ -72,3 +73,46 @@ def as_kernel(kernel: Any) -> Kernel:
     raise InvalidInput(
         f"kernel={kernel!r} is neither a Kernel, nor a short name such as 'rbf', nor a function."
     )
+
+
+# ---- Parameters in words ----
+
+
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
+def names_in_words(kernel: Kernel) -> list[str]:
+    """Return each entry of θ in words, such as "length_scale of the second RBF".
+
+    Where `theta_names` say the way to a parameter, as ``k1__k2__length_scale``, these say whose it
+    is: of which kernel, on which columns, and of several the how manieth in the order in which
+    they are written.
+    """
+    names = kernel.theta_names
+    owners = [_owner(kernel, name.rpartition("__")[0]) for name in names]
+    ways: dict[str, list[str]] = {}
+    for name, owner in zip(names, owners, strict=True):
+        known, way = ways.setdefault(owner, []), name.rpartition("__")[0]
+        if way not in known:
+            known.append(way)
+    words = []
+    for name, owner in zip(names, owners, strict=True):
+        way, _, last = name.rpartition("__")
+        nth = ways[owner].index(way)
+        several = len(ways[owner]) > 1
+        which = (
+            f"the {ORDINALS[nth] if nth < len(ORDINALS) else f'{nth + 1}th'} " if several else ""
+        )
+        # of a single kernel the name says enough, unless a process has one like it
+        words.append(f"{last} of {which}{owner}" if way or last == "noise" else last)
+    return words
+
+
+def _owner(kernel: Any, way: str) -> str:
+    """Return the class of the kernel at the end of a way such as ``k1__k2``, and its columns."""
+    columns = ""
+    for step in way.split("__") if way else ():
+        if isinstance(kernel, OnColumns):
+            columns = f" on {kernel.columns!r}"
+        kernel = getattr(kernel, step)
+    return f"{type(kernel).__name__}{columns}"

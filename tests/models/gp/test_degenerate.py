@@ -279,7 +279,7 @@ def test_bad_data(X, y, words):
         ({"noise": None}, "noise=None"),
         ({"noise": np.r_[-0.1, np.ones(19)]}, r"noise\[0\] = -0.1 is negative"),
         ({"optimizer": None}, "give the variance"),
-        ({"optimizer": "adam"}, "give 'lbfgs' or None"),
+        ({"optimizer": "adam"}, "give 'lbfgs', None, or"),
         ({"n_restarts": -1}, "n_restarts=-1"),
         ({"n_restarts": 1.5}, "n_restarts=1.5"),
         ({"normalize_y": "yes"}, "normalize_y='yes'"),

@@ -55,7 +55,7 @@ def test_noise_vector_with_wrong_entries():
     [
         {"optimizer": "adam"},
         {"optimizer": 1},
-        {"optimizer": lambda *a: a},
+        {"optimizer": lambda f, theta, bounds: f},
         {"optimizer": None},
         {"n_restarts": -1},
         {"n_restarts": 1.5},

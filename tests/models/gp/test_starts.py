@@ -1,4 +1,4 @@
-"""Where a search begins: units of y and of x, targets without spread, noise at its bounds."""
+"""Where a search begins and ends: units of y and of x, targets without spread, doubts, periods."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from mercer import (
     RBF,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     Linear,
     Matern,
@@ -16,6 +17,7 @@ from mercer import (
     SparseGaussianProcessRegressor,
 )
 from mercer.kernels import with_median
+from mercer.models.gp.search import doubts, maximise
 
 GP = GaussianProcessRegressor
 
@@ -61,9 +63,9 @@ def test_a_kernel_without_a_factor_starts_with_another_noise():
     X = rng.standard_normal((30, 2))
     y = 1e4 * X[:, 0] + 1e3 * rng.standard_normal(30)
     model = GP(Linear(), normalize_y=False).fit(X, y)
-    assert (
-        model.search_.value >= GP(Linear(), 0.1, normalize_y=False).fit(X, y).search_.value - 0.01
-    )
+    for noise in (1e4, 1e6, 1e8):
+        held = GP(Linear(), noise, normalize_y=False).fit(X, y)
+        assert model.search_.value >= held.log_marginal_likelihood_value_
 
 
 # ------------------------------------------------------------------------ targets without spread
@@ -149,8 +151,71 @@ def test_median_distances_of_every_part():
     np.testing.assert_allclose(found.k2.k2.length_scale, np.sqrt(2) * np.array([1.0, 100.0]))
 
 
-@pytest.mark.parametrize("noise", [1e-12, 1e-10])
-def test_a_noise_far_below_its_bounds_is_not_the_only_start(data, noise):
+# ------------------------------------------------------------------------- doubts about an end
+@pytest.mark.parametrize("length", [1e-3, 0.1, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize("amplitude", [1e-4, 1.0, 1e4])
+def test_an_end_where_all_is_noise_is_doubted(length, amplitude):
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 10, (40, 1)))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(40)
+    value = GP(amplitude * RBF(length)).fit(X, y).log_marginal_likelihood_value_
+    assert value == pytest.approx(GP().fit(X, y).log_marginal_likelihood_value_, abs=0.05)
+
+
+def test_a_search_from_hardly_any_noise_does_not_stay_there(data):
     X, y = data
-    model = GP(1.0 * RBF(1.0), noise).fit(X, y)
-    assert model.search_.value > GP(1.0 * RBF(1.0)).fit(X, y).search_.value - 0.01
+    model = GP(1.0 * RBF(1.0))
+    problem, parameters, _ = model._prepare(X, y, None)
+    parameters.theta = np.log([1.0, 1e-2, 1e-6])
+    objective = problem.objective(problem.evidence(), parameters, None, problem.shift())
+    best = model.fit(X, y).search_.value
+    assert maximise(objective, parameters, tol=1e-3).value < best - 20  # each row like no other
+    found = maximise(objective, parameters, doubt=doubts(problem, parameters, None))
+    assert found.value == pytest.approx(best, abs=0.01)
+
+
+def test_noise_and_nothing_else_is_still_found():
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+    alone = -0.5 * 60 * (np.log(2 * np.pi * np.var(y)) + 1)
+    found = GP(fixed=["k1__value"]).fit(X, y)
+    assert found.log_marginal_likelihood_value_ > alone - 0.1
+
+
+# ------------------------------------------------------------------------------------- periods
+@pytest.mark.parametrize(
+    ("truth", "end", "words"),
+    [
+        (
+            28.0,
+            28.0,
+            r"from 7 to 28\. Where the period is known, hold it, fixed=\['k1__k2__period'",
+        ),
+        (3.0, 0.6, r"from 7 to 0.6, below the spacing of the rows, 1\. .*\(4.667, 10.5\)"),
+    ],
+)
+def test_a_period_that_a_search_takes_away_is_told(truth, end, words):
+    t = np.arange(60.0)[:, None]
+    y = np.sin(2 * np.pi * t[:, 0] / truth) + 0.1 * np.random.default_rng(0).standard_normal(60)
+    kernel = 1.0 * Periodic(1.0, period=7.0) + 1.0 * RBF(5.0)
+    there = np.log(end / 7.0) * np.array(["period" in name for name in kernel.theta_names])
+    model = GP(kernel, 0.1, optimizer=lambda f, theta, bounds: (theta + there, 0.0))
+    with pytest.warns(UserWarning, match=f"took the period of Periodic {words}"):
+        model.fit(t, y)
+
+
+def test_a_period_that_stays_is_not_worth_a_word():
+    t = np.arange(60.0)[:, None]
+    y = np.sin(2 * np.pi * t[:, 0] / 7) + 0.1 * np.random.default_rng(0).standard_normal(60)
+    for fixed in ((), ("period",)):
+        GP(1.0 * RBF(50.0) * Periodic(period=7.5), fixed=fixed).fit(t, y)
+
+
+@pytest.mark.parametrize("make", [GP, SparseGaussianProcessRegressor, GaussianProcessClassifier])
+def test_a_period_below_the_spacing_is_told_by_every_process(make):
+    t = np.arange(30.0)[:, None]
+    y = np.sin(2 * np.pi * t[:, 0] / 3) + 0.1 * np.random.default_rng(0).standard_normal(30)
+    classes = make is GaussianProcessClassifier
+    model = make(Periodic(period=0.6), **({} if classes else {"noise": 0.1}))
+    with pytest.warns(UserWarning, match=r"below the spacing of the rows, 1\. .* start above 2\."):
+        model.set_params(fixed=["length_scale"]).fit(t, y > 0 if classes else y)

@@ -198,7 +198,7 @@ def test_a_prior_with_ends_is_a_box():
         one = GP(1.0 * RBF(1.2), priors=law).fit(X, y)
         box = GP(1.0 * RBF(1.2), bounds={"length_scale": (1.0, 1.5)}).fit(X, y)
     np.testing.assert_allclose(one.kernel_.theta, box.kernel_.theta, atol=1e-3)
-    assert "at the upper end of its prior: k2__length_scale" in one.search_.message
+    assert "at the upper end of its prior: length_scale of RBF" in one.search_.message
 
 
 def test_a_law_without_support_is_named_where_it_ends():

@@ -103,6 +103,7 @@ def test_what_the_model_holds_and_bounds_stays_so():
     np.testing.assert_allclose(freed.params["kernel__k2__length_scale"], 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*took the period")
 def test_choices_are_compared_by_evidence():
     kernels = [Linear(), 1.0 * RBF(1.0), Periodic()]
     result = tune(GaussianProcessRegressor(), X[:, :1], Y, over={"kernel": kernels})

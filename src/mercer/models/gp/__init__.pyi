@@ -8,7 +8,11 @@ from mercer.models.gp.parameters import (
     prior_of_params as prior_of_params,
     prior_params as prior_params,
 )
-from mercer.models.gp.regression import GaussianProcessRegressor as GaussianProcessRegressor
+from mercer.models.gp.regression import (
+    GaussianProcessRegressor as GaussianProcessRegressor,
+    fits_noise as fits_noise,
+    noise_limits as noise_limits,
+)
 from mercer.models.gp.search import START as START, Search as Search
 from mercer.models.gp.sparse import SparseGaussianProcessRegressor as SparseGaussianProcessRegressor
 

@@ -16,6 +16,7 @@ from mercer.kernels import RBF, Kernel
 from mercer.rkhs import Function
 
 EVALUATIONS = 5  # of the evidence of all rows, as a rule
+LBFGS = ("lbfgs", "fmin_l_bfgs_b")  # the latter is scikit-learn's word
 
 
 def default_kernel() -> Kernel:
@@ -25,7 +26,14 @@ def default_kernel() -> Kernel:
 
 #: What the parameters of a search may be.
 SEARCH: checks.Constraints = {
-    "optimizer": checks.Maybe(checks.Word("lbfgs", says="give 'lbfgs' or None")),
+    "optimizer": checks.Maybe(
+        checks.Either(
+            checks.Word(*LBFGS),
+            checks.Legal(callable, "a function"),
+            says="give 'lbfgs', None, or a function of (objective, theta, bounds) that returns "
+            "(theta, value)",
+        )
+    ),
     "n_restarts": checks.Whole(0, says="give a whole number of 0 or more"),
     "max_iter": checks.SOME,
     "tol": checks.Number(above=0),
@@ -67,23 +75,25 @@ def mean_function(model: Any) -> Function:
 @speaks
 def check_search(model: Any) -> bool:
     """Check the options of the search, and return whether there is to be one."""
-    if callable(model.optimizer):
-        raise InvalidInput(
-            f"{who()}: optimizer is a function; give 'lbfgs' or None. A search of your own can "
-            "call log_marginal_likelihood(theta, eval_gradient=True) of a fitted model."
-        )
     checks.check_parameters(model)
     return model.optimizer is not None
 
 
-def _rng_of(model: Any) -> Any:
-    return checks.as_rng(0 if model.random_state is None else model.random_state, "random_state")
+def search_options(model: Any) -> dict[str, Any]:
+    """Return the options of `maximise` that a model has for its search."""
+    return {
+        "n_restarts": model.n_restarts,
+        "max_iter": model.max_iter,
+        "tol": model.tol,
+        "optimizer": model.optimizer if callable(model.optimizer) else None,
+    }
 
 
 @speaks
 def search_rng(model: Any) -> Any:
     """Return the source of randomness of a fit; the same for every fit unless given."""
-    rng = _rng_of(model)
+    seed = 0 if model.random_state is None else model.random_state
+    rng = checks.as_rng(seed, "random_state")
     if isinstance(rng, np.random.RandomState):
         return rng
     return np.random.RandomState(int(rng.integers(2**32 - 1)))

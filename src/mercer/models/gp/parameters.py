@@ -12,7 +12,7 @@ from scipy import stats
 
 from mercer.checks import at_theta, bare_name, check_bounds, entries
 from mercer.errors import InvalidInput, ModelFileError, speaks, who
-from mercer.kernels import DEFAULT_BOUNDS
+from mercer.kernels import DEFAULT_BOUNDS, names_in_words
 from mercer.models.gp.descent import Point
 
 # ---- Log densities of parameters and their slopes in the logarithm of the parameter ----
@@ -105,8 +105,8 @@ class Parameters:
 
     Attributes
     ----------
-    names : list of str
-        Names of the free parameters.
+    names, words : list of str
+        Names of the free parameters, and what messages call them.
     theta : ndarray of shape (p,)
         Their logarithms at the start.
     bounds : ndarray of shape (p, 2)
@@ -190,14 +190,23 @@ class Parameters:
 
     def also(self, kernel: Any, noise: float | None) -> None:
         """Add a start, another kernel of the same form and another noise, with room around it."""
-        whole = kernel.theta if noise is None else np.append(kernel.theta, np.log(noise))
-        theta, reach = whole[self._free], self._reach[self._free]
+        theta, reach = self._free_theta(kernel, noise), self._reach[self._free]
         for side, extreme in ((0, np.minimum), (1, np.maximum)):
             edge = self.bounds[:, side]
             far = extreme(edge, theta + (2 * side - 1) * reach)
             self.bounds[:, side] = np.where(self._limited, edge, far)
         self._clip_to_supports()
-        self._others.append(np.clip(theta, self.bounds[:, 0], self.bounds[:, 1]))
+        self._others.append(self.place(kernel, noise))
+
+    def place(self, kernel: Any, noise: float | None) -> np.ndarray:
+        """Return θ of another kernel of the same form and another noise, inside the bounds."""
+        theta = self._free_theta(kernel, noise)
+        return np.clip(theta, self.bounds[:, 0], self.bounds[:, 1])
+
+    def _free_theta(self, kernel: Any, noise: float | None) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            whole = kernel.theta if noise is None else np.append(kernel.theta, np.log(noise))
+        return whole[self._free]
 
     def hold(self, why: str) -> None:
         """Leave everything at the start."""
@@ -205,6 +214,12 @@ class Parameters:
         self._others, self.held_because = [], why
 
     # -- names ----------------------------------------------------------------------------------
+    @property
+    def words(self) -> list[str]:
+        """The free parameters as messages call them; `names` are those of the options."""
+        every = [*names_in_words(self.kernel), "noise"]
+        return [every[i] for i in self._free]
+
     def _mapping(self, given: Any, option: str) -> dict[str, Any]:
         if given is None:
             return {}
@@ -336,7 +351,7 @@ class Parameters:
         for i, name, law in self._priors:
             if not np.isfinite(log_density(law, float(self.theta[i]))[0]):
                 raise InvalidInput(
-                    f"{who()}: the start {self.names[i]} = {np.exp(self.theta[i]):.6g} has no "
+                    f"{who()}: the start {self.words[i]} = {np.exp(self.theta[i]):.6g} has no "
                     f"finite density under priors[{name!r}]; start inside its support, or give "
                     "another prior."
                 )

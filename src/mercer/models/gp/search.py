@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, users_level, who
 from mercer.kernels import Kernel, with_median
 from mercer.models.gp.base import row_key
 from mercer.models.gp.descent import (
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mercer.models.gp.regression import Problem
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+#: As scikit-learn's: (objective, theta, bounds) → (theta, value), the objective to be minimised.
+Optimizer = Callable[..., tuple[Any, Any]]
 
 TOL = 1e-3  # nats: a gain of evidence that is worth nothing
 SMALL, LEAST = 1000, 500  # rows up to which no part of them is asked first; of such a part
@@ -117,7 +120,7 @@ class _Counted:
         if self.error is not None:
             raise self.error
         at = ", ".join(
-            f"{n} = {v:.6g}" for n, v in zip(self.parameters.names, np.exp(theta), strict=True)
+            f"{n} = {v:.6g}" for n, v in zip(self.parameters.words, np.exp(theta), strict=True)
         )
         raise InvalidInput(
             f"{who()}: the log evidence or its gradient is not finite at the start"
@@ -137,6 +140,8 @@ def maximise(
     tol: float = TOL,
     rng: Any = None,
     callback: Callable[[np.ndarray, float], None] | None = None,
+    optimizer: Optimizer | None = None,
+    doubt: Callable[[np.ndarray, float], list[np.ndarray]] | None = None,
 ) -> Search:
     """Maximise log evidence + log prior over the free log-parameters, inside their bounds.
 
@@ -172,6 +177,13 @@ def maximise(
         For the restarts.
     callback : callable, optional
         Called with θ and the value after each evaluation on all rows.
+    optimizer : callable, optional
+        What follows every start in place of L-BFGS-B, on all rows at once:
+        ``optimizer(objective, theta, bounds) -> (theta, value)``, to minimise
+        ``objective(theta)``, which returns a value and its gradient.
+    doubt : callable, optional
+        Asked with the θ found and the value there; what it returns are further starts, which are
+        followed too.
     """
     full = _Counted(objective, parameters, callback)
     first = full.at_start(parameters.theta)
@@ -183,6 +195,10 @@ def maximise(
     given = [parameters.theta, *parameters.starts]
     low, high = parameters.draws.T
     drawn = list(check_random_state(rng).uniform(low, high, (n_restarts, len(low))))
+    if optimizer is not None:
+        own = [_by(optimizer, full, theta, box) for theta in given + drawn]
+        best_own = min([*own, first], key=lambda point: point.value)
+        return _result(full, 0, Descent(best_own, True, "own"), parameters, tol)
     part = None if coarse is None else _Counted(coarse, parameters)
     ends = [] if part is None else _optima(part, given + drawn, box, max_iter)
     plans = [] if part is None else [_Plan.of(part, end, parameters, ratio or 1.0) for end in ends]
@@ -203,11 +219,40 @@ def maximise(
         # of two ends of the same height the first, whatever rounding does
         if best is None or end.point.value < best.point.value - tol:
             best = end
+    if best is not None and doubt is not None:
+        for theta in doubt(best.point.x, -best.point.value):
+            point, rival = full(theta), _Rival(best.point, False)
+            if point is not None:
+                end = follow(full, point, box, max_iter=max_iter, tol=tol, give_up=rival)
+                best = end if end.point.value < best.point.value - tol else best
     if best is None or best.point.value > first.value:
         best = follow(full, first, box, max_iter=max_iter, tol=tol)
     elif best is warm and not best.converged and max_iter > WARM:  # that curvature misled
         best = follow(full, best.point, box, max_iter=max_iter - WARM, tol=tol)
     return _result(full, 0 if part is None else part.n, best, parameters, tol)
+
+
+def _by(optimizer: Optimizer, full: _Counted, start: np.ndarray, box: np.ndarray) -> Point:
+    """Return where a user's optimizer ends."""
+
+    def minus(theta: Any, eval_gradient: bool = True) -> Any:
+        point = full(np.array(theta, dtype=float))
+        if point is None:  # a step too far
+            return (np.inf, np.zeros(len(start))) if eval_gradient else np.inf
+        return (point.value, point.gradient) if eval_gradient else point.value
+
+    found = optimizer(minus, start.copy(), bounds=box.copy())
+    try:
+        theta = np.array(found[0], dtype=float)
+    except (TypeError, ValueError, LookupError):
+        theta = np.full(1, np.nan)
+    point = full(theta) if theta.shape == start.shape and np.isfinite(theta).all() else None
+    if point is None:
+        raise InvalidInput(
+            f"{who()}: optimizer returned {found!r:.200}; give (theta, value) with {len(start)} "
+            "logarithms of parameters at which the log evidence is finite."
+        )
+    return point
 
 
 def _trusted(best: Descent, warm: Descent | None, enough: float) -> bool:
@@ -324,6 +369,7 @@ def _result(
         "slope": "stopped where values and gradients do not agree; the covariance is too nearly "
         "singular, raise the lower bound of the noise",
         "max_iter": "stopped by max_iter; raise it",
+        "own": "the optimizer that was given has ended",
     }[end.reason]
     if end.reason == "wall" and full.barred is not None:
         say = (
@@ -340,13 +386,15 @@ def _result(
 def at_bounds(theta: np.ndarray, parameters: Parameters) -> str:
     """Return what a message says about parameters at their bounds; nothing where there are none."""
     box, say = parameters.bounds, ""
+    if not (theta[:, None] == box).any():
+        return say
     for word, side in (("lower", 0), ("upper", 1)):
         at = (theta == box[:, side]) & (box[:, 0] < box[:, 1])
         for what, mask in (
             (f"at the {word} bound", at & ~parameters.ends[:, side]),
             (f"at the {word} end of its prior", at & parameters.ends[:, side]),
         ):
-            names = [name for name, here in zip(parameters.names, mask, strict=True) if here]
+            names = [name for name, here in zip(parameters.words, mask, strict=True) if here]
             if names:
                 say += f"; {what}: {', '.join(names)}"
     return say
@@ -368,7 +416,8 @@ def coarse_rows(n: int, weights: Any = None, *, key: Any = None) -> np.ndarray |
     return np.sort(np.random.RandomState(0).choice(rows, size, replace=False))
 
 
-# ---- Where a search for parameters begins, besides the kernel and the noise as they were given.
+# ---- Where a search for parameters begins, besides the kernel and the noise as they were given,
+# and what to doubt where it ended.
 # An amplitude and a noise in other units than y, or length scales far from all distances, are a
 # start at which the evidence has no slope: everything is noise there, and stays it. Then the
 # search begins at a second place too, and the better end counts.
@@ -385,6 +434,10 @@ BLIND = (
     "at median distances too"
 )
 ROWS = 64  # that tell whether a kernel sees the data
+PROBED = 100  # rows on which an end is compared with what was not tuned
+PROBE_NOISE, PARTS = 0.2, (1.0, 0.3, 0.1)  # of the variance of y; of median distances
+BEHIND = 1.0  # nats by which an end is worse than that
+PERIODS_APART = 3.0  # factor between the period given and that found of which users are told
 ALIKE, ALONE = 0.05, 1e-3  # correlations all so near to 1, or to 0, say nothing
 START_SAME = 1e-12  # correlations this near to 1 are of the same point
 
@@ -414,10 +467,59 @@ def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
             not 1 / START_APART <= ratio <= START_APART
         ):  # amplitude and noise are in other units than y
             starts += [_in_units(kernel, level, ratio) for kernel in kernels]
-    elif level and "noise" in parameters.names and level < parameters.noise_bounds[0]:
-        starts += [(kernel, first_noise(problem)) for kernel in kernels]
     for start in starts[1:]:
         parameters.also(*start)
+
+
+def doubts(
+    problem: Problem, parameters: Parameters, known: Any
+) -> Callable[[np.ndarray, float], list[np.ndarray]]:
+    """Return what tells, at the end of a search, of a better place to start from.
+
+    A search may stay where each row is like no other to the kernel, or where all is noise. Then a
+    kernel with median distances, or with a part of them, explains some rows better than what was
+    found, although nothing of it was tuned. An end that explains half of y is not asked.
+    """
+
+    def ask(theta: np.ndarray, found: float) -> list[np.ndarray]:
+        if found >= problem.half_explained():
+            return []
+        rows = _spread_rows(problem.X, problem.Y, min(len(problem.Y), PROBED))
+        evidence, unit = problem.evidence(rows), problem.targets.variance_unit()
+
+        def value(theta: np.ndarray) -> float:
+            kernel, level = parameters.read(theta)
+            scaled = (known[rows] if level is None else level) / unit
+            try:
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    found = evidence.value(kernel, scaled) + parameters.log_prior(theta)[0]
+            except (MercerError, ArithmeticError, np.linalg.LinAlgError):
+                return -np.inf
+            return found if np.isfinite(found) else -np.inf
+
+        probes = _probes(problem, parameters, rows)
+        values = [value(probe) for probe in probes]
+        best = int(np.argmax(values))
+        return [probes[best]] if values[best] > value(theta) + BEHIND else []
+
+    return ask
+
+
+def _probes(problem: Problem, parameters: Parameters, rows: np.ndarray) -> list[np.ndarray]:
+    """Return θ of an amplitude like that of y, some noise, and parts of median distances."""
+    kernel, level = problem.kernel, parameters.noise
+    scales = np.array(["length_scale" in name for name in kernel.theta_names], dtype=bool)
+    if scales.any():
+        weights = None if problem.weights is None else problem.weights[rows]
+        kernel = with_median(kernel, kernel.domain.subset(problem.X, rows), weights)
+    if "noise" in parameters.names:
+        level = PROBE_NOISE * problem.unit()
+        function = mean_variance(problem) * problem.targets.variance_unit()
+        if function > 0:
+            kernel = _in_units(kernel, level, problem.unit() / function)[0]
+    parts = PARTS if scales.any() else PARTS[:1]
+    shifted = [kernel.with_theta(kernel.theta + np.log(part) * scales) for part in parts]
+    return [parameters.place(probe, level) for probe in shifted]
 
 
 def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float]:
@@ -440,13 +542,18 @@ def mean_variance(problem: Problem) -> float:
     return mean if np.isfinite(mean) else 0.0
 
 
+def _spread_rows(X: Any, Y: np.ndarray, count: int) -> np.ndarray:
+    """Return some rows, the same ones however they are ordered."""
+    order = np.lexsort(row_key(X, Y).T)
+    return np.sort(order[np.linspace(0, len(Y) - 1, count).astype(int)])
+
+
 def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:
     """Whether all rows are alike to the kernel, or each like no other."""
     n = len(Y)
     if n < 2 or not kernel.domain.holds_points:
         return False
-    order = np.lexsort(row_key(X, Y).T)  # the same rows, however they are ordered
-    rows = np.sort(order[np.linspace(0, n - 1, min(n, ROWS)).astype(int)])
+    rows = _spread_rows(X, Y, min(n, ROWS))
     with np.errstate(all="ignore"):
         K = np.array(kernel(kernel.domain.subset(X, rows)), dtype=float)
         size = np.sqrt(np.diagonal(K))
@@ -459,3 +566,40 @@ def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:
         return True
     K[K > 1 - START_SAME] = 0.0
     return bool(np.median(np.abs(K, out=K).max(axis=1)) < ALONE)
+
+
+def warn_of_periods(parameters: Parameters, theta: np.ndarray, X: Any) -> None:
+    """Warn of a period that a search took far from where it was, or below the spacing of rows.
+
+    The evidence has a hill for every period that divides a true one, or that the rows cannot tell
+    from it.
+    """
+    for i, name in enumerate(parameters.names):
+        if name.rpartition("__")[2] != "period":
+            continue
+        start, end = np.exp(parameters.theta[i]), np.exp(theta[i])
+        spacing = _spacing(X)
+        below = spacing is not None and end < spacing
+        if not below and max(start / end, end / start) <= PERIODS_APART:
+            continue
+        why = f", below the spacing of the rows, {spacing:.3g}" if below else ""
+        cure = (
+            f"Where the period is known, hold it, fixed=[{name!r}], or keep it near, "
+            f"bounds={{{name!r}: ({start / 1.5:.4g}, {start * 1.5:.4g})}}."
+        )
+        if spacing is not None and start < spacing:
+            cure = f"Rows cannot tell such periods from longer ones: start above {2 * spacing:.3g}."
+        warnings.warn(
+            f"{who()}: the search took the {parameters.words[i]} from {start:.4g} to {end:.4g}"
+            f"{why}. {cure}",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+
+
+def _spacing(X: Any) -> float | None:
+    """Return the median distance of neighbours in the column where it is least; None of others."""
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
+        return None
+    gaps = [np.diff(np.unique(column)) for column in X.T]
+    return min((float(np.median(gap)) for gap in gaps if len(gap)), default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mercer.models import (
     GaussianProcessRegressor,
     SparseGaussianProcessRegressor,
 )
-from mercer.models.gp import START
+from mercer.models.gp import START, fits_noise, noise_limits
 from mercer.models.ridge import DualSpectrum, LeastSquares
 from mercer.selection.tuning.errors import TuneData, rows_that_fit, tune_data
 from mercer.selection.tuning.what import (
@@ -421,7 +422,8 @@ def tune_process(
             "no limit of time. Give max_iter or max_points, or use criterion='cv'."
         )
     data = tune_data(model, X, y, sample_weight, options.max_points, options.random_state)
-    searching = clone(model).set_params(optimizer="lbfgs", max_iter=max(1, options.max_iter))
+    own = model.optimizer if callable(model.optimizer) else "lbfgs"
+    searching = clone(model).set_params(optimizer=own, max_iter=max(1, options.max_iter))
     searching.set_params(**_restrictions(model, data, options))
     if data.rows is None:
         points, targets, weights = X, y, sample_weight
@@ -441,7 +443,7 @@ def _restrictions(model: Any, data: TuneData, options: TuneOptions) -> dict[str,
     wish, fixed, bounds = options.over, list(options.fixed), dict(options.bounds)
     own = [model.fixed] if isinstance(model.fixed, str) else list(model.fixed or ())
     names = data.kernel.theta_names
-    if "noise" in fixed and isinstance(model.noise, str):
+    if "noise" in fixed and fits_noise(model.noise):
         raise InvalidInput(
             f"tune: fixed holds 'noise', which is {model.noise!r}; give {type(model).__name__} the "
             "variance of the noise as a number."
@@ -451,14 +453,34 @@ def _restrictions(model: Any, data: TuneData, options: TuneOptions) -> dict[str,
     held = {*fixed, *own}
     if wish is not None:  # all else stays as it is; a noise to be fitted is fitted
         held = {f"kernel__{n}" if n in names else n for n in plan.fixed}
-        if isinstance(getattr(model, "noise", None), str):
+        if fits_noise(getattr(model, "noise", None)):
             held.discard("noise")
     legal = {"kernel", "noise"} if "noise" in model.get_params() else {"kernel"}
     held = {n for n in held if n in legal or entries(n, names)}
     limits = {**dict(model.bounds or {}), **bounds, **ranges}
     bare = {bare_name(n) for n in held}
     inside = {n: pair for n, pair in limits.items() if bare_name(n) not in bare}
-    return {"fixed": tuple(sorted(held)), "bounds": inside or None}
+    changes: dict[str, Any] = {"fixed": tuple(sorted(held)), "bounds": inside or None}
+    named = "noise" in inside or not fits_noise(getattr(model, "noise", "fit"))
+    if named and "noise" not in held and not _has_vector(model):
+        changes["noise"] = "fit"
+    return changes
+
+
+def keep_noise(model: Any, options: TuneOptions) -> TuneOptions:
+    """Return options that keep the noise of a process where it is a number, or to its limits.
+
+    Unless they name the noise themselves.
+    """
+    named = {*(options.over or ()), *options.fixed, *options.bounds}
+    if not isinstance(model, PROCESSES) or "noise" in named or options.over is not None:
+        return options
+    noise = getattr(model, "noise", "fit")
+    limits = noise_limits(noise)
+    if limits is not None:
+        return replace(options, bounds={**options.bounds, "noise": limits})
+    held = not fits_noise(noise) and not _has_vector(model)
+    return replace(options, fixed=[*options.fixed, "noise"]) if held else options
 
 
 def _process_result(model: Any, found: Any, data: TuneData) -> TuneResult:
@@ -506,9 +528,10 @@ def as_plain_model(model: Any, y: Any) -> Any:
             f"tune: {type(model).__name__} with a noise for each row is tuned by "
             "criterion='evidence'; for folds give one noise, and the rows weights."
         )
-    if isinstance(held.noise, str):
+    if fits_noise(held.noise):
         spread = float(np.var(np.asarray(y, dtype=float), axis=0).mean())
-        held.set_params(noise=START * spread if 0 < spread < np.inf else START)
+        start = START * spread if 0 < spread < np.inf else START
+        held.set_params(noise=float(np.clip(start, *(noise_limits(held.noise) or (0.0, np.inf)))))
     return held
 
 
@@ -518,4 +541,5 @@ def _flat(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_vector(model: Any) -> bool:
-    return np.ndim(getattr(model, "noise", 0.0)) > 0
+    noise = getattr(model, "noise", 0.0)
+    return not fits_noise(noise) and np.ndim(noise) > 0

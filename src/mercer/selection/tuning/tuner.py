@@ -24,7 +24,7 @@ from mercer.models import (
 )
 from mercer.selection.tuning.compass import tune_by_compass
 from mercer.selection.tuning.errors import check_weighted, warn_of_failures
-from mercer.selection.tuning.gradient import PROCESSES, tune_process, tune_ridge
+from mercer.selection.tuning.gradient import PROCESSES, keep_noise, tune_process, tune_ridge
 from mercer.selection.tuning.margin import tune_margin
 from mercer.selection.tuning.what import TuneOptions, TuneResult, read_over, split_choices
 
@@ -94,7 +94,7 @@ def tune(
     Gaussian processes: ``criterion="evidence"``, the usual one, runs the search of the model's own
     fit, with its bounds, priors and restarts, under `over`, `fixed`, `bounds` and `max_iter`. The
     model found holds what was found: its optimizer is None. With folds or ``loo()`` the noise is
-    tuned like a penalty.
+    tuned like a penalty. A noise that is a number stays, unless `over` or `bounds` name it.
 
     All other models, and `SVC` and `SVR` with `cv`, `scoring` or more in `over`: the same compass
     search, on folds or with the model's own ``loo()``; penalties from a coarse grid at each start,
@@ -228,7 +228,7 @@ def _criterion(model: Any, options: TuneOptions) -> str:
 def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOptions) -> TuneResult:
     """Tune the models that lists of choices make one after another, and take the best."""
     criterion = _criterion(model, options)
-    options = replace(options, criterion=criterion)
+    options = keep_noise(model, replace(options, criterion=criterion))
     if options.over is None:
         return _tune_one(model, X, y, sample_weight, options)
     smooth = criterion != "cv" and criterion in _searches(model)

@@ -143,6 +143,9 @@ def width_of(kernel: Kernel) -> int | None:
         return len(covariance)
     if scale is not None and np.size(scale) > 1:
         return int(np.size(scale))
+    if isinstance(kernel, mk.SpectralMixture):
+        each = np.size(kernel.frequencies) // np.size(kernel.weights)
+        return each if each > 1 else None
     widths = [w for w in map(width_of, kernel._kernels()) if w is not None]
     return widths[0] if widths else None
 
@@ -246,6 +249,8 @@ def kernel_examples() -> list[KernelExample]:
         "Laplacian-columns": mk.Laplacian([0.5, 2.0]),
         "Periodic": mk.Periodic(),
         "Periodic-slow": mk.Periodic(0.8, 3.0),
+        "SpectralMixture": mk.SpectralMixture([0.7, 0.2], [0.3, 0.8], [0.1, 0.05]),
+        "SpectralMixture-columns": mk.SpectralMixture([1.5], [[0.2, 0.6]], [[0.1, 0.3]]),
         "CosineDifference": mk.CosineDifference(),
         "Minimum": mk.Minimum(),
         "MinMaxRatio": mk.MinMaxRatio(),

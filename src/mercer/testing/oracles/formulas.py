@@ -105,6 +105,19 @@ def _periodic(k: Any, x: Any, y: Any) -> float:
     return math.exp(-2 * total / float(k.length_scale) ** 2)
 
 
+def _spectral_mixture(k: Any, x: Any, y: Any) -> float:
+    w = np.atleast_1d(k.weights)
+    f, s = (np.reshape(v, (len(w), -1)) for v in (k.frequencies, k.bandwidths))
+    total = []
+    for q in range(len(w)):
+        value = float(w[q])
+        for i, gap in enumerate(_gaps(x, y)):
+            turns, fades = (gap * float(v[q, i if v.shape[1] > 1 else 0]) for v in (f, s))
+            value *= math.exp(-2 * (math.pi * fades) ** 2) * math.cos(2 * math.pi * turns)
+        total.append(value)
+    return math.fsum(total)
+
+
 def _cosine(k: Any, x: Any, y: Any) -> float:
     lengths = math.hypot(*map(float, x)) * math.hypot(*map(float, y))
     return _dot(x, y) / lengths if lengths else 0.0
@@ -232,6 +245,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
         )
     ),
     mk.Periodic: _periodic,
+    mk.SpectralMixture: _spectral_mixture,
     mk.CosineDifference: _columnwise(lambda a, b: math.cos(a - b)),
     mk.Minimum: _columnwise(min),
     mk.MinMaxRatio: _columnwise(_min_max),

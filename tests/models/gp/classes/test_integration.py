@@ -115,7 +115,7 @@ def long_run(mean, cov, seed, points=2**17):
     return np.mean(parts, axis=0), np.std(parts, axis=0).max() / np.sqrt(3)
 
 
-@pytest.mark.parametrize(("C", "limit"), [(3, 3e-5), (4, 1e-4), (6, 5e-4)])
+@pytest.mark.parametrize(("C", "limit"), [(3, 3e-5), (4, 1e-4), (6, 5e-4), (16, 5e-3)])
 @pytest.mark.parametrize("scale", [0.3, 2.0, 8.0])
 def test_softmax_against_long_runs(C, limit, scale):
     mean, cov = cases(C, scale, np.random.default_rng(C))
@@ -137,18 +137,18 @@ def test_softmax_of_two_classes_is_the_logit_of_their_difference():
     np.testing.assert_allclose(got, binary_probability(gap, var), atol=1e-14)
 
 
-@pytest.mark.parametrize("C", [2, 3, 5, 9])
+@pytest.mark.parametrize("C", [2, 3, 5, 9, 13])
 def test_softmax_of_vanishing_covariance(C):
     mean = 3 * np.random.default_rng(C).standard_normal((5, C))
     for size in (0.0, 1e-14):
         got = softmax_probability(mean, np.tile(size * np.eye(C), (5, 1, 1)))
-        np.testing.assert_allclose(got, softmax(mean, axis=1), atol=1e-6)
+        np.testing.assert_allclose(got, softmax(mean, axis=1), atol=1e-6 if C <= 10 else 2e-4)
     # A shift common to all classes decides nothing, however uncertain.
     got = softmax_probability(mean + 1e3, np.full((5, C, C), 50.0))
-    np.testing.assert_allclose(got, softmax(mean, axis=1), atol=1e-5)
+    np.testing.assert_allclose(got, softmax(mean, axis=1), atol=1e-5 if C <= 10 else 2e-4)
 
 
-@pytest.mark.parametrize("C", [3, 4, 7])
+@pytest.mark.parametrize("C", [3, 4, 7, 12])
 def test_the_order_of_classes_does_not_matter(C):
     rng = np.random.default_rng(C)
     mean, cov = cases(C, 3.0, rng)

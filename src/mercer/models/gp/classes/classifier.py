@@ -28,6 +28,7 @@ from mercer.models.gp.base import (
     default_kernel,
     evaluations,
     mean_function,
+    search_options,
     search_rng,
     set_process_params,
 )
@@ -44,7 +45,7 @@ from mercer.models.gp.classes.inference import (
 )
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise
+from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise, warn_of_periods
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Solution
@@ -155,8 +156,9 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         independent between classes.
     link : {"logit", "probit"}, default="logit"
         The likelihood of the second class: 1/(1 + exp(−f)), or the cumulative Gaussian of f.
-    optimizer : "lbfgs" or None, default="lbfgs"
-        Whether to tune the kernel by the evidence.
+    optimizer : "lbfgs", callable or None, default="lbfgs"
+        Whether to tune the kernel by the evidence. A function is called as by
+        `GaussianProcessRegressor`.
     n_restarts : int, default=0
         Further starts of the search, drawn at random.
     multi_class : {"auto", "softmax", "one_vs_rest"}, default="auto"
@@ -377,6 +379,8 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         del found  # the memory of its factors
         self._covariance_cache = LatentCovariance(K, self.sites_, scheme.coupled)
         self.solution_.unwrap()
+        if search is not None:
+            warn_of_periods(parameters, search.theta, X)
 
     @speaks
     def _searched(self, kernel: Any, tuned: bool) -> Parameters:
@@ -391,9 +395,9 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
     def _search(self, data: Sample, whole: Inference, parameters: Parameters) -> Search:
         """Search on a part of the rows, on twice as many from what was found there, and so on."""
         sizes = [len(data.y)]
-        while sizes[0] > SMALL:
+        while sizes[0] > SMALL and not callable(self.optimizer):
             sizes.insert(0, sizes[0] // 2)
-        starts, small, spent = parameters, None, 0
+        starts, small, spent, options = parameters, None, 0, search_options(self)
         for size in sizes:
             large = self._part(data, whole, size)
             found = maximise(
@@ -401,10 +405,10 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
                 starts,
                 coarse=None if small is None else _objective(small, parameters),
                 ratio=None if small is None else size / len(small.codes),
-                n_restarts=self.n_restarts if small is None else 0,
-                max_iter=self.max_iter,
-                tol=self.tol if large is whole else 10 * self.tol,
                 rng=search_rng(self),
+                **options
+                | ({} if small is None else {"n_restarts": 0})
+                | ({} if large is whole else {"tol": 10 * self.tol}),
             )
             spent += found.n_coarse + (0 if large is whole else found.n_evaluations)
             if small is not None:

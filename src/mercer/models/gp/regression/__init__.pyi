@@ -1,6 +1,8 @@
 from mercer.models.gp.regression.data import (
     RESIDUAL as RESIDUAL,
     Problem as Problem,
+    fits_noise as fits_noise,
+    noise_limits as noise_limits,
 )
 from mercer.models.gp.regression.posterior import (
     prior_covariance as prior_covariance,

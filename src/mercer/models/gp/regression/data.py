@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
 
+from mercer.checks import as_number
 from mercer.domains import Table, is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput, who
 from mercer.memory import require_memory
@@ -106,26 +107,46 @@ def _check_unit(size: np.ndarray) -> None:
         )
 
 
-# ---- The noise of a regression: a word, a number or a variance for each row, checked ----
+# ---- The noise of a regression: a word or limits, a number, a variance for each row, checked ----
+
+
+def noise_limits(noise: Any) -> tuple[float, float] | None:
+    """Return the limits (low, high) between which a noise is fitted; None of anything else.
+
+    They are a tuple of two numbers; variances of two rows, or of two outputs, come as a list or as
+    an array.
+    """
+    pair = isinstance(noise, tuple) and len(noise) == 2
+    return (as_number(noise[0]), as_number(noise[1])) if pair else None
+
+
+def fits_noise(noise: Any) -> bool:
+    """Whether a noise is to be found: a word or limits, and neither a number nor variances."""
+    return isinstance(noise, str) or noise_limits(noise) is not None
 
 
 def check_noise(noise: Any, n: int, tuned: bool, t: int = 1, word: str | None = "'fit'") -> Any:
     """Return "fit", a variance, one variance for each of n rows, or for each of t outputs.
 
-    The last has the shape (1, t).
+    The last has the shape (1, t). Limits are "fit" too.
     """
-    noise = _host(noise)
+    noise, limits = _host(noise), None if word is None else noise_limits(noise)
     legal = f"give {'a' if word is None else word + ', a'} variance ≥ 0, or {n} of them"
     legal += f", or one for each of {t} outputs" if t > 1 else ""
-    if isinstance(noise, str):
-        if noise != "fit" or word is None:
+    if limits is not None and not 0 < limits[0] <= limits[1] < np.inf:
+        raise InvalidInput(
+            f"{who()}: noise={noise!r}; two numbers in a tuple are limits, 0 < low ≤ high. Give "
+            "variances as a list or an array."
+        )
+    if isinstance(noise, str) or limits is not None:
+        if limits is None and (noise != "fit" or word is None):
             raise InvalidInput(f"{who()}: noise={noise!r}; {legal}.")
         if not tuned:
             raise InvalidInput(
-                f"{who()}: noise='fit' with optimizer=None, which fits nothing; give the variance "
-                "of the noise as a number, such as noise=0.1, or optimizer='lbfgs'."
+                f"{who()}: noise={noise!r} with optimizer=None, which fits nothing; give the "
+                "variance of the noise as a number, such as noise=0.1, or optimizer='lbfgs'."
             )
-        return noise
+        return "fit"
     if 1 < t == np.size(noise) != n and np.ndim(noise) == 1:
         out = np.asarray(_variances(noise, "noise", t, legal))
         if not (out > 0).all():
@@ -379,9 +400,13 @@ class Problem:
         Infinity for few rows, which cost nothing, and with weights, where the evidence may grow
         without limit as the noise goes to 0.
         """
-        n, rest = self.Y.size, max(float(np.mean(self._remainder() ** 2)), 1e-300)
-        if self.weights is not None or len(self.Y) <= FEW:
+        return np.inf if len(self.Y) <= FEW else self.half_explained()
+
+    def half_explained(self) -> float:
+        """Return the same for any number of rows; infinity with weights."""
+        if self.weights is not None:
             return np.inf
+        n, rest = self.Y.size, max(float(np.mean(self._remainder() ** 2)), 1e-300)
         alone = -0.5 * n * (np.log(2 * np.pi * rest) + 1)  # of noise and nothing else
         return alone + 0.5 * n * np.log(2.0) + self.shift()
 

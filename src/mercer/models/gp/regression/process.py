@@ -38,7 +38,9 @@ from mercer.models.gp.regression.data import (
     Problem,
     Targets,
     check_noise,
+    fits_noise,
     new_noise,
+    noise_limits,
     prior_noise,
 )
 from mercer.models.gp.regression.posterior import draw
@@ -103,10 +105,10 @@ class ProcessRegressor(KernelEstimator):
         T = check_targets(y, n)
         Y, weights = T.reshape(n, -1), check_weights(sample_weight, n)
         noise = check_noise(self.noise, n, tuned, Y.shape[1])
-        if isinstance(noise, str) and self._holds_noise():
+        if isinstance(noise, str) and "noise" in as_names(self.fixed):
             raise InvalidInput(
-                f"{who()}: noise='fit' is to be tuned, and fixed holds 'noise'; give the variance "
-                "of the noise as a number, or leave it out of fixed."
+                f"{who()}: noise={self.noise!r} is to be tuned, and fixed holds 'noise'; give the "
+                "variance of the noise as a number, or leave it out of fixed."
             )
         kernel.domain.check_training(X)
         kept = kernel.domain.keep(X)
@@ -137,7 +139,7 @@ class ProcessRegressor(KernelEstimator):
                 f"{type(self).__name__}: noise for each output with normalize_y=False; outputs "
                 "share one noise in units of their own scale. Give a number, or normalize_y=True."
             )
-        if tuned and not self._holds_noise() and np.ndim(noise) != 1:
+        if tuned and not self._holds_noise():
             return None
         if not isinstance(noise, str) and not np.any(noise):  # there is nothing to share
             return None
@@ -145,7 +147,8 @@ class ProcessRegressor(KernelEstimator):
 
     @speaks
     def _holds_noise(self) -> bool:
-        return "noise" in as_names(self.fixed)
+        """Whether a search leaves the noise as it is given."""
+        return not fits_noise(self.noise) or "noise" in as_names(self.fixed)
 
     def _start(self, noise: Any, problem: Problem) -> float | None:
         """Return where the search for the noise starts, in the units of y²; None for a vector."""
@@ -155,33 +158,54 @@ class ProcessRegressor(KernelEstimator):
 
     @speaks
     def _searched(
-        self, kernel: Kernel, noise: float | None, tuned: bool, problem: Problem | None = None
+        self,
+        kernel: Kernel,
+        noise: float | None,
+        tuned: bool,
+        problem: Problem | None = None,
+        held: bool | None = None,
     ) -> Parameters:
         low, high = LEAST, MOST
         if problem is not None and problem.varies().any():
             low, high = LEAST * problem.spread(), MOST * problem.unit()
-        fixed = self.fixed
-        if noise is None and self._holds_noise():  # as a vector is anyway
-            fixed = [name for name in as_names(fixed) if name != "noise"]
-        for option in ("bounds", "priors") if noise is None and tuned else ():
-            given = getattr(self, option)
-            if (
-                isinstance(given, Mapping)
-                and "noise" in given
-                and "noise" not in kernel.theta_names
-            ):
+        fixed = [name for name in as_names(self.fixed) if name != "noise"]
+        if noise is not None and (self._holds_noise() if held is None else held):
+            fixed.append("noise")
+        bounds, limits = self.bounds, noise_limits(self.noise)
+        for option in ("bounds", "priors") if tuned else ():
+            self._refuse_held(option, noise, kernel)
+        if limits is not None and (bounds is None or isinstance(bounds, Mapping)):
+            bounds = dict(bounds or {})
+            if "noise" in bounds:
                 raise InvalidInput(
-                    f"{who()}: {option} names 'noise', whose variance is given for each row and "
-                    "not tuned; leave it out."
+                    f"{who()}: noise={self.noise!r} and bounds['noise'] = {bounds['noise']!r} both "
+                    "say where to look; give one."
                 )
+            bounds["noise"] = limits
         return Parameters(
             kernel,
             noise,
             fixed=fixed,
-            bounds=self.bounds if tuned else None,
+            bounds=bounds if tuned else None,
             priors=self.priors if tuned else None,
             noise_bounds=(low, high),
         )
+
+    def _refuse_held(self, option: str, noise: float | None, kernel: Kernel) -> None:
+        """Refuse limits or a density of a noise that is given."""
+        given = getattr(self, option)
+        if fits_noise(self.noise) or not isinstance(given, Mapping) or "noise" not in given:
+            return
+        if noise is not None:
+            raise InvalidInput(
+                f"{who()}: {option} names 'noise', and noise={self.noise!r} is kept as it is; give "
+                "noise='fit' to tune it, or leave it out."
+            )
+        if "noise" not in kernel.theta_names:
+            raise InvalidInput(
+                f"{who()}: {option} names 'noise', whose variance is given for each row and "
+                "not tuned; leave it out."
+            )
 
     def _store_parameters(
         self, problem: Problem, kernel: Kernel, scaled: Any, search: Search | None
@@ -193,15 +217,22 @@ class ProcessRegressor(KernelEstimator):
         vector = np.ndim(scaled) == 1
         each = scaled * scale[0] ** 2 if vector or np.ptp(scale) == 0 else scaled * scale**2
         self.noise_ = each if vector or np.ndim(each) else float(each)
-        free = self._current_parameters()
+        # without a search nothing is held but what `fixed` names
+        held = (
+            self._holds_noise() if self.optimizer is not None else "noise" in as_names(self.fixed)
+        )
+        free = self._parameters_now(held)
         self.theta_, self.theta_names_ = free.theta, free.names
 
     def _current_parameters(self) -> Parameters:
         """Return the parameters that may be tuned, at their values now."""
+        return self._parameters_now("noise" not in self.theta_names_)
+
+    def _parameters_now(self, held: bool) -> Parameters:
         level = None
         if np.ndim(self.scaled_noise_) == 0:
             level = float(self.scaled_noise_) * float(np.mean(self.y_scale_**2))
-        return self._searched(self.kernel_, level, False)
+        return self._searched(self.kernel_, level, False, held=held)
 
     def _is_fitted(self) -> bool:
         return "dual_coef_" in vars(self)

@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from mercer import state
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import check_same_points, follows_data
-from mercer.models.gp.base import search_rng
+from mercer.models.gp.base import search_options, search_rng
 from mercer.models.gp.regression.data import Basis, Problem, Targets, certificate, new_noise
 from mercer.models.gp.regression.evidence import GaussianFit
 from mercer.models.gp.regression.posterior import (
@@ -23,7 +23,14 @@ from mercer.models.gp.regression.posterior import (
 )
 from mercer.models.gp.regression.process import ProcessRegressor, plan_process
 from mercer.models.gp.regression.updates import Rows, appended, leave_out, reduced, solved_again
-from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
+from mercer.models.gp.search import (
+    TOL,
+    Search,
+    coarse_rows,
+    doubts,
+    maximise,
+    warn_of_periods,
+)
 from mercer.models.ridge import as_groups
 from mercer.operators import gram_of
 
@@ -60,17 +67,20 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
     kernel : Kernel, str, callable or None, default=None
         The prior covariance of the function; None is ``1.0 * RBF("median")``. Words such as
         "median" are taken from the data, and tuned from there.
-    noise : "fit", float or array of shape (n,), default="fit"
+    noise : "fit", (low, high), float or array of shape (n,), default="fit"
         Variance of the noise, in the units of y², also with `normalize_y`: for y of a standard
-        deviation of 1000, 0.01 is hardly any. "fit" tunes it. A number is where the search
-        starts, and is kept where there is none (or 0, or ``fixed=("noise",)``); a search from a
-        wrong order of magnitude may end elsewhere than one with "fit". An array has the known
-        variance of each row, and is never tuned. Of several outputs it may also have one
-        variance for each, which is then like a number; as many numbers as rows are of the rows.
-    optimizer : "lbfgs" or None, default="lbfgs"
+        deviation of 1000, 0.01 is hardly any. "fit" tunes it, a tuple of two numbers tunes it
+        between these. A number is kept as it is. An array, or a list, has the known variance of
+        each row, and is kept too. Of several outputs it may also have one variance for each, which
+        is then like a number; as many numbers as rows are of the rows.
+    optimizer : "lbfgs", callable or None, default="lbfgs"
         Whether to tune kernel and noise by the evidence, by L-BFGS-B in the logarithms of the
         parameters. On many rows a part of them comes first, and all rows then take few steps with
-        the curvature found there. Without, `bounds` and `priors` are not looked at.
+        the curvature found there. Without, `bounds` and `priors` are not looked at. A function is
+        called as scikit-learn does, ``optimizer(objective, theta, bounds)``, from every start and
+        on all rows, and returns (theta, value): ``objective(theta)`` is minus the log evidence and
+        its gradient, without it for ``eval_gradient=False``; theta and bounds are logarithms.
+        "fmin_l_bfgs_b" is the same as "lbfgs".
     n_restarts : int, default=0
         Further starts of the search, drawn at random, uniformly in the logarithms: between
         `bounds` where they are given, else up to a factor of 100 from the start.
@@ -263,6 +273,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         scaled = (noise if level is None else level) / searched.targets.variance_unit()
         fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
         self._store(problem, kernel, scaled, search, fit)
+        if search is not None:
+            warn_of_periods(parameters, search.theta, problem.X)
 
     def _search(
         self, problem: Problem, parameters: Parameters, noise: Any, whole: Evidence
@@ -270,7 +282,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         n, vector = len(problem.Y), noise if isinstance(noise, np.ndarray) else None
         shift = problem.shift(parameters.noise if vector is None else vector)
         rows, coarse = coarse_rows(n, problem.weights, key=problem.key()), None
-        if rows is not None:
+        if rows is not None and not callable(self.optimizer):
             part = None if vector is None else vector[rows]
             coarse = problem.objective(problem.evidence(rows), parameters, part, shift)
         return maximise(
@@ -279,10 +291,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
             coarse=coarse,
             ratio=None if rows is None else n / len(rows),
             enough=problem.explained(),
-            n_restarts=self.n_restarts,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            doubt=doubts(problem, parameters, vector),
             rng=search_rng(self),
+            **search_options(self),
         )
 
     def _store(

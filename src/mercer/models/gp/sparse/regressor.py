@@ -14,7 +14,7 @@ from mercer.checks import check_index
 from mercer.errors import InvalidInput, said, speaks, who
 from mercer.estimator import ONLY, Plan, study_of
 from mercer.memory import require_memory
-from mercer.models.gp.base import expected_evaluations, search_rng
+from mercer.models.gp.base import expected_evaluations, search_options, search_rng
 from mercer.models.gp.regression import (
     RESIDUAL,
     Problem,
@@ -22,7 +22,7 @@ from mercer.models.gp.regression import (
     prior_covariance,
     prior_variance,
 )
-from mercer.models.gp.search import TOL, Search
+from mercer.models.gp.search import TOL, Search, warn_of_periods
 from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample, cross
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
@@ -72,10 +72,10 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     kernel : Kernel, str, callable or None, default=None
         The prior covariance of the function; None is ``1.0 * RBF("median")``. Words such as
         "median" are taken from the data, and tuned from there.
-    noise : "fit", float or array of shape (n,), default="fit"
-        Variance of the noise, in the units of y², positive. "fit" tunes it. A number is where the
-        search starts, and is kept where there is none (or ``fixed=("noise",)``). An array has the
-        known variance of each row, and is never tuned.
+    noise : "fit", (low, high), float or array of shape (n,), default="fit"
+        Variance of the noise, in the units of y², positive. "fit" tunes it, a tuple of two numbers
+        tunes it between these. A number is kept as it is, and so is an array, the known variance
+        of each row.
     n_inducing : int, default=200
         How many inducing points; all different rows where there are no more.
     method : {"vfe", "fitc"}, default="vfe"
@@ -88,8 +88,9 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         vectors, a kernel with a gradient in x, and some hundred evaluations; ``method="fitc"`` is
         better than "vfe" at noise that varies only then. Or the points themselves, which are kept,
         such as centres of k-means; with a precomputed kernel positions of rows.
-    optimizer : "lbfgs" or None, default="lbfgs"
-        Whether to tune kernel and noise (and, with ``inducing="optimize"``, the points).
+    optimizer : "lbfgs", callable or None, default="lbfgs"
+        Whether to tune kernel and noise (and, with ``inducing="optimize"``, the points). A function
+        is called as by `GaussianProcessRegressor`; it does not move points.
     n_restarts : int, default=0
         Further starts of the search, drawn at random.
     normalize_y : bool, default=True
@@ -283,10 +284,8 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
             search, chosen = sparse.run(
                 parameters,
                 noise if isinstance(noise, np.ndarray) else None,
-                n_restarts=self.n_restarts,
-                max_iter=self.max_iter,
-                tol=self.tol,
                 rng=np.random.RandomState(sparse.seed),
+                **search_options(self),
             )
             kernel, level = parameters.read(search.theta)
             check_sample(kernel, problem.X, sparse.seed)
@@ -295,6 +294,8 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         evidence = (sparse if searched is problem else self._sparse_search(problem)).evidence()
         fit = evidence.posterior(kernel, scaled, chosen.points)
         self._keep(problem, kernel, scaled, chosen.points, search, fit)
+        if search is not None:
+            warn_of_periods(parameters, search.theta, problem.X)
 
     def _start(self, noise: Any, problem: Problem) -> float | None:
         if not isinstance(noise, str) and not np.all(np.asarray(noise) > 0):
@@ -315,7 +316,13 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         """Return how many points are wanted, and a word or the points, canonical."""
         domain = problem.kernel.domain
         m, given = int(self.n_inducing), self.inducing
-        if not isinstance(given, str):
+        if isinstance(given, str):
+            if given == "optimize" and callable(self.optimizer):
+                raise InvalidInput(
+                    f"{who()}: inducing='optimize' moves points by L-BFGS-B, and optimizer is a "
+                    "function; give optimizer='lbfgs', or inducing='pivoted'."
+                )
+        else:
             given = self._by_name(given, problem.kernel, "inducing")
             given = _check_points(given, problem)
             if domain.size(given) == 0:

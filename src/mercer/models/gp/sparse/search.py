@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from mercer.domains import Numbers
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
-from mercer.models.gp.search import Search, at_bounds, maximise
+from mercer.models.gp.search import Search, at_bounds, doubts, maximise
 from mercer.models.gp.sparse.evidence import FITC, CollapsedBound, SparseEvidence
 from mercer.models.gp.sparse.points import cross, pivoted, subset
 from mercer.settings import get_config
@@ -253,7 +253,7 @@ class SparseSearch:
         vector : ndarray of shape (n,) or None
             Known variances of the noise in the units of y², where it is not tuned.
         **options : dict
-            Of `maximise`: n_restarts, max_iter, tol, rng.
+            Of `maximise`: n_restarts, max_iter, tol, rng, optimizer.
         """
         starts = [(parameters, self._choose_at(parameters, parameters.theta, vector))]
         pilot = self._pilot(parameters, vector, options) if isinstance(self.given, str) else None
@@ -276,8 +276,10 @@ class SparseSearch:
         rows = np.sort(order[subset(len(order), most, np.random.RandomState(self.seed))])
         known = None if vector is None else vector[rows]
         call = problem.objective(problem.evidence(rows), parameters, known)
+        doubt = doubts(problem, parameters, vector)
+        quiet = {**options, "n_restarts": 0, "optimizer": None}
         try:
-            return maximise(call, parameters, **{**options, "n_restarts": 0}).theta
+            return maximise(call, parameters, doubt=doubt, **quiet).theta
         except MercerError:
             return None
 
