@@ -107,6 +107,18 @@ def test_interruption_is_130(mercer, monkeypatch, tmp_path, houses):
     assert not (tmp_path / "m").exists()
 
 
+def test_an_interruption_says_how_to_go_on(mercer, monkeypatch, tmp_path, houses):
+    def interrupted(*_, **__):
+        stop = KeyboardInterrupt()
+        stop.add_note("the same fit goes on from step 3")
+        raise stop
+
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tune", interrupted)
+    outcome = mercer("fit", houses, "--target", "price", "-o", tmp_path / "m")
+    assert outcome.code == 130
+    assert outcome.err == "mercer: interrupted; the same fit goes on from step 3\n"
+
+
 def test_control_c_while_waiting_for_input(tmp_path):
     out = tmp_path / "m"
     process = start("fit", "-", "--target", "y", "-o", out, "--verbose", stdin=subprocess.PIPE)

@@ -151,8 +151,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = command.run(arguments, console)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        console.note("interrupted")
+    except KeyboardInterrupt as stop:
+        console.note("; ".join(["interrupted", *getattr(stop, "__notes__", [])]))
         return _INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough: the work is done
         _abandon_stdout()

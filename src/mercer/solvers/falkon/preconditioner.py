@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrmm, dtrsm
-from scipy.linalg.lapack import dlauum, dpotrf
 
 from mercer.domains import is_torch
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
+from mercer.lapack import dlauum, dpotrf, dtrmm, dtrsm
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.solvers.falkon.steps import RowSketch

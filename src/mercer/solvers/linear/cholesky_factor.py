@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
 
 from mercer.errors import InvalidInput
+from mercer.lapack import dpotri, dpotrs, dtrsm, dtrtri
 from mercer.memory import require_memory
 from mercer.solvers.base import as_columns
 from mercer.solvers.linear.inplace import cuts, mirror, restore

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, eigvalsh
-from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import spotrf
 
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
+from mercer.lapack import cho_factor, dpotrf, dpotrs, eigh
 from mercer.solvers.linear.krylov import lanczos_top
 
 _PANEL = 64
@@ -107,7 +108,7 @@ def factor_with_ridge(H: np.ndarray, ridges: Iterable[float]) -> Any:
         M.flat[:: len(M) + 1] += ridge
         try:
             # LAPACK works in place on Fortran order, and M is symmetric.
-            return cho_factor(M.T, lower=True, overwrite_a=True, check_finite=False)
+            return cho_factor(M.T, lower=True, overwrite_a=True)
         except (LinAlgError, ValueError):
             continue
     return None
@@ -158,7 +159,7 @@ def not_positive_definite(a: np.ndarray, tried: str, knob: str = "alpha") -> Not
 
 
 def _dense_ends(a: np.ndarray) -> tuple[float, float]:
-    values = eigvalsh(a, overwrite_a=True, check_finite=False)
+    values = eigh(a, eigvals_only=True, overwrite_a=True, check_finite=False)
     return float(values[0]), float(values[-1])
 
 
