@@ -296,9 +296,7 @@ def dpstrf(
     return c, pivots, rank.value, info
 
 
-def dpotrs(
-    c: np.ndarray, b: np.ndarray, lower: int = 0, overwrite_b: int = 0
-) -> tuple[np.ndarray, int]:
+def dpotrs(c: Any, b: Any, lower: int = 0, overwrite_b: int = 0) -> tuple[np.ndarray, int]:
     """Return the solution for several right-hand sides, from a Cholesky factor, and the info."""
     if b.ndim != 2 or _is_short("dpotrs", 2 * b.size * len(c)):
         return lapack.dpotrs(c, b, lower=lower, overwrite_b=overwrite_b)

@@ -63,7 +63,7 @@ def _fit(model: Any, X: Any, y: Any = None, ask: str = "predict") -> Work:
 def gram_matrix() -> Work:
     import mercer
 
-    X, _ = _rows(9000)
+    X, _ = _rows(5000)
     return None, lambda: mercer.RBF()(X)[::100, ::100]
 
 
@@ -71,7 +71,7 @@ def gram_matrix() -> Work:
 def product_by_tiles() -> Work:
     import mercer
 
-    X, y = _rows(30000)
+    X, y = _rows(12000)
     return None, lambda: mercer.operators.Gram(mercer.RBF(), X) @ y
 
 
@@ -79,8 +79,8 @@ def product_by_tiles() -> Work:
 def eigenvectors() -> Work:
     import mercer
 
-    X, _ = _rows(2500)
-    model = mercer.KernelPCA(2400, mercer.RBF(0.5), eigen_solver="dense")
+    X, _ = _rows(1200)
+    model = mercer.KernelPCA(1100, mercer.RBF(0.5), eigen_solver="dense")
     return _fit(model, X, ask="transform")
 
 
@@ -88,53 +88,55 @@ def eigenvectors() -> Work:
 def ridge() -> Work:
     import mercer
 
-    return _fit(mercer.KernelRidge(mercer.RBF(), 1e-3), *_rows(5000))
+    return _fit(mercer.KernelRidge(mercer.RBF(), 1e-3), *_rows(2500))
 
 
 @kind
 def ridge_left_out() -> Work:
     import mercer
 
-    return _fit(mercer.KernelRidge(mercer.RBF(), "loo"), *_rows(2500))
+    return _fit(mercer.KernelRidge(mercer.RBF(), "loo"), *_rows(1200))
 
 
 @kind
 def ridge_loo_by_groups() -> Work:
     import mercer
 
-    X, y = _rows(2500)
+    X, y = _rows(1200)
     model = mercer.KernelRidge(mercer.RBF(), 1e-3).fit(X, y)
-    return None, lambda: np.asarray(model.loo(X, y, groups=np.arange(2500) // 500).predictions)
+    return None, lambda: np.asarray(model.loo(groups=np.arange(1200) // 300))
 
 
 @kind
 def falkon() -> Work:
     import mercer
 
-    model = mercer.KernelRidge(mercer.RBF(), 1e-3, solver="falkon", n_centers=3000, random_state=0)
-    return _fit(model, *_rows(20000))
+    model = mercer.KernelRidge(mercer.RBF(), 1e-3, solver="falkon", n_centers=1200, random_state=0)
+    return _fit(model, *_rows(6000))
 
 
 @kind
 def conjugate_gradients() -> Work:
     import mercer
 
-    return _fit(mercer.KernelRidge(mercer.RBF(), 1e-2, solver="cg"), *_rows(6000))
+    return _fit(mercer.KernelRidge(mercer.RBF(), 1e-2, solver="cg"), *_rows(3000))
 
 
 @kind
 def process() -> Work:
     import mercer
 
-    return _fit(mercer.GaussianProcessRegressor(mercer.RBF()), *_rows(1200))
+    return _fit(mercer.GaussianProcessRegressor(mercer.RBF()), *_rows(600))
 
 
 @kind
 def process_covariance() -> Work:
     import mercer
 
-    X, y = _rows(3000)
-    model = mercer.GaussianProcessRegressor(mercer.RBF(), optimizer=None).fit(X[:2000], y[:2000])
+    X, y = _rows(1500)
+    model = mercer.GaussianProcessRegressor(mercer.RBF(), noise=0.1, optimizer=None).fit(
+        X[:1000], y[:1000]
+    )
     return None, lambda: model.predict(X, return_cov=True)[1][::50, ::50]
 
 
@@ -142,7 +144,7 @@ def process_covariance() -> Work:
 def process_of_classes() -> Work:
     import mercer
 
-    X, y = _rows(900)
+    X, y = _rows(400)
     return _fit(mercer.GaussianProcessClassifier(mercer.RBF(), random_state=0), X, y > 0)
 
 
@@ -150,15 +152,15 @@ def process_of_classes() -> Work:
 def sparse_process() -> Work:
     import mercer
 
-    model = mercer.SparseGaussianProcessRegressor(mercer.RBF(), 400, random_state=0)
-    return _fit(model, *_rows(5000))
+    model = mercer.SparseGaussianProcessRegressor(mercer.RBF(), 60, random_state=0)
+    return _fit(model, *_rows(1000))
 
 
 @kind
 def support_vectors() -> Work:
     import mercer
 
-    X, y = _rows(6000, 10)
+    X, y = _rows(3000, 10)
     return _fit(mercer.SVC(mercer.RBF(), 100.0), X, np.digitize(y, [-0.5, 0.0, 0.5]))
 
 
@@ -166,14 +168,14 @@ def support_vectors() -> Work:
 def regression_tube() -> Work:
     import mercer
 
-    return _fit(mercer.SVR(mercer.RBF(), C=100.0, epsilon=0.001), *_rows(4000))
+    return _fit(mercer.SVR(mercer.RBF(), C=100.0, epsilon=0.001), *_rows(2000))
 
 
 @kind
 def logistic() -> Work:
     import mercer
 
-    X, y = _rows(2000)
+    X, y = _rows(1000)
     model = mercer.KernelLogisticRegression(mercer.RBF(), 1e-3)
     return _fit(model, X, np.digitize(y, [-0.5, 0.5]))
 
@@ -183,7 +185,7 @@ def quantiles() -> Work:
     import mercer
 
     model = mercer.KernelQuantileRegressor(mercer.RBF(), [0.1, 0.5, 0.9], 1e-3)
-    return _fit(model, *_rows(1000))
+    return _fit(model, *_rows(500))
 
 
 @kind
@@ -191,14 +193,14 @@ def spectral_clusters() -> Work:
     import mercer
 
     model = mercer.SpectralClustering(8, mercer.RBF(), random_state=0)
-    return _fit(model, _rows(4000)[0], ask="labels_")
+    return _fit(model, _rows(2000)[0], ask="labels_")
 
 
 @kind
 def k_means() -> Work:
     import mercer
 
-    return _fit(mercer.KernelKMeans(20, mercer.RBF(), random_state=0), _rows(6000)[0])
+    return _fit(mercer.KernelKMeans(20, mercer.RBF(), random_state=0), _rows(3000)[0])
 
 
 @kind
@@ -206,22 +208,22 @@ def prototypes() -> Work:
     import mercer
 
     model = mercer.Prototypes(mercer.RBF(), "kmeans", n_prototypes=200, random_state=0)
-    return _fit(model, _rows(20000)[0], ask="transform")
+    return _fit(model, _rows(8000)[0], ask="transform")
 
 
 @kind
 def landmarks() -> Work:
     import mercer
 
-    model = mercer.Nystroem(mercer.RBF(), 1500, "leverage", random_state=0)
-    return _fit(model, _rows(6000)[0], ask="transform")
+    model = mercer.Nystroem(mercer.RBF(), 800, "leverage", random_state=0)
+    return _fit(model, _rows(3000)[0], ask="transform")
 
 
 @kind
 def tuning() -> Work:
     import mercer
 
-    X, y = _rows(800)
+    X, y = _rows(400)
     return None, lambda: mercer.tune(mercer.KernelRidge(mercer.RBF()), X, y).model.predict(X)
 
 
@@ -229,7 +231,7 @@ def tuning() -> Work:
 def grid() -> Work:
     import mercer
 
-    X, y = _rows(1500)
+    X, y = _rows(800)
     settings = {"C": [0.1, 1.0, 10.0, 100.0], "kernel__length_scale": [0.5, 1.0, 2.0]}
     model = mercer.SVC(mercer.RBF())
     return None, lambda: mercer.search(model, settings, X, y > 0).best_model.decision_function(X)
@@ -239,7 +241,7 @@ def grid() -> Work:
 def grid_of_ridges() -> Work:
     import mercer
 
-    X, y = _rows(2500)
+    X, y = _rows(1000)
     settings = {"alpha": list(np.logspace(-6, 1, 12)), "kernel__length_scale": [0.5, 1.0, 2.0]}
     model = mercer.KernelRidge(mercer.RBF())
     return None, lambda: mercer.search(model, settings, X, y).best_model.predict(X)
@@ -249,15 +251,15 @@ def grid_of_ridges() -> Work:
 def two_samples() -> Work:
     from mercer.statistics import mmd_test
 
-    X, _ = _rows(3000)
-    return None, lambda: [mmd_test(X[:1500], X[1500:], n_permutations=20000, rng=0).p_value]
+    X, _ = _rows(1600)
+    return None, lambda: [mmd_test(X[:800], X[800:], n_permutations=20000, rng=0).p_value]
 
 
 @kind
 def dependence() -> Work:
     from mercer.statistics import hsic_test
 
-    X, y = _rows(2000)
+    X, y = _rows(1000)
     return None, lambda: [hsic_test(X, y, n_permutations=5000, rng=0).p_value]
 
 
@@ -265,7 +267,7 @@ def dependence() -> Work:
 def conditional_dependence() -> Work:
     from mercer.statistics import kci_test
 
-    X, y = _rows(900)
+    X, y = _rows(500)
     return None, lambda: [kci_test(X[:, :1], y, X[:, 1:2], rng=0).p_value]
 
 
@@ -278,7 +280,7 @@ def _texts(n: int, length: int) -> list[str]:
 def subsequences() -> Work:
     import mercer
 
-    X = _texts(300, 300)
+    X = _texts(150, 200)
     return None, lambda: mercer.Subsequence(4)(X)
 
 
@@ -286,7 +288,7 @@ def subsequences() -> Work:
 def alignments() -> Work:
     import mercer
 
-    X = _texts(150, 300)
+    X = _texts(80, 200)
     return None, lambda: mercer.LocalAlignment()(X)
 
 
@@ -294,7 +296,7 @@ def alignments() -> Work:
 def mismatches() -> Work:
     import mercer
 
-    X = _texts(600, 400)
+    X = _texts(400, 300)
     return None, lambda: mercer.Mismatch(6, 1)(X)
 
 
@@ -314,7 +316,7 @@ def _graphs(n: int, nodes: int) -> list[Any]:
 def random_walks() -> Work:
     import mercer
 
-    X = _graphs(60, 120)
+    X = _graphs(40, 100)
     return None, lambda: mercer.RandomWalk(0.01)(X)
 
 
@@ -322,7 +324,7 @@ def random_walks() -> Work:
 def shortest_paths() -> Work:
     import mercer
 
-    X = _graphs(150, 150)
+    X = _graphs(100, 100)
     return None, lambda: mercer.ShortestPath()(X)
 
 
@@ -330,7 +332,7 @@ def shortest_paths() -> Work:
 def weisfeiler_lehman() -> Work:
     import mercer
 
-    X = _graphs(800, 60)
+    X = _graphs(400, 50)
     return None, lambda: mercer.WeisfeilerLehman(5)(X)
 
 
@@ -338,7 +340,7 @@ def weisfeiler_lehman() -> Work:
 def diffusion() -> Work:
     import mercer
 
-    (graph,) = _graphs(1, 2500)
+    (graph,) = _graphs(1, 1200)
     return None, lambda: mercer.Diffusion(graph, 0.5)(np.arange(100))
 
 
@@ -408,17 +410,18 @@ def _tell(**facts: Any) -> None:
     print(json.dumps({"at": time.monotonic(), **facts}), flush=True)
 
 
-def _state(model: Any) -> bytes:
-    return b"" if model is None else pickle.dumps(sorted(vars(model).items()), protocol=4)
+def _state(model: Any) -> dict[str, bytes]:
+    return {} if model is None else {k: pickle.dumps(v) for k, v in sorted(vars(model).items())}
 
 
 def _interrupted(model: Any, work: Callable[[], Any]) -> None:
     """Do the work, tell when and how it ended, and whether the model is what it was."""
-    before, how = _state(model), "done"
+    before, how, over = _state(model), "done", False
     _tell(event="begin")
     try:
         try:
             work()
+            over = True
             _tell(event="done")
             while True:  # the signal is on its way
                 time.sleep(0.01)
@@ -427,8 +430,10 @@ def _interrupted(model: Any, work: Callable[[], Any]) -> None:
     except BaseException as error:
         ended, how = time.monotonic(), f"{type(error).__name__}: {error}"
     _tell(event="end", ended=ended, how=how)
-    if how == "stopped" and _state(model) != before:
-        _tell(event="changed")
+    after = _state(model)
+    if how == "stopped" and not over and after != before:
+        names = [k for k in {**before, **after} if before.get(k) != after.get(k)]
+        _tell(event="changed", names=names)
 
 
 def _child(name: str, cold: bool) -> None:
@@ -509,7 +514,7 @@ def _judged(name: str, way: str, seconds: float, told: dict, after: dict, bits: 
     elif seconds > SOON:
         faults.append("late")
     if after.get("event") == "changed":
-        faults.append("the model has changed")
+        faults.append(f"the model has changed: {after['names']}")
     elif after.get("digest", bits) != bits:
         faults.append("other bits")
     elif not after:
@@ -535,7 +540,7 @@ def _cases(name: str, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     yield from _with_place(rows, warm.close())
     cold = _Watched("--child", name, "--cold")
     if cold.next():
-        seconds, told = cold.interrupt((known["seconds"] + 2.0) * float(rng.random()))
+        seconds, told = cold.interrupt((known["seconds"] + 0.5) * float(rng.random()))
         rows = [_judged(name, "cold", seconds, told, cold.next(), known["digest"])]
         yield from _with_place(rows, cold.close())
 

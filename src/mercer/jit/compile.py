@@ -16,8 +16,9 @@ from mercer.threads import listening
 
 listening(import_module, "numba")
 
-from numba import njit  # noqa: E402
+from numba import config  # noqa: E402
 from numba.core.caching import FunctionCache  # noqa: E402
+from numba.core.registry import CPUDispatcher  # noqa: E402
 
 
 class ForgivingCache(FunctionCache):
@@ -28,7 +29,7 @@ class ForgivingCache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # what is no pickle may raise anything
-            index = self._cache_file._index_path
+            index = f"{self.cache_path}/{self._impl.filename_base}.nbi"
             try:
                 self.flush()
             except OSError:
@@ -56,13 +57,24 @@ class ForgivingCache(FunctionCache):
             )
 
 
+class Loop(CPUDispatcher):
+    """A function of Numba's that hears Ctrl-C while it is compiled."""
+
+    def enable_caching(self) -> None:
+        """Keep compiled code on disk; without a folder for it, compile anew in every process."""
+        with suppress(RuntimeError):  # Numba: "cannot cache function: no locator available"
+            self._cache = ForgivingCache(self.py_func)
+
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+        """Compile for the types of a call that are new."""
+        return listening(super()._compile_for_args, *args, **kws)
+
+
 def compiled(function: Callable) -> Any:
-    """Compile a function with mercer's options; without a writable cache, compile uncached."""
-    dispatcher = njit(function, nogil=True, fastmath={"contract", "nsz"})
-    if dispatcher is function:  # NUMBA_DISABLE_JIT
+    """Compile a function with mercer's options, when it is called."""
+    if config.DISABLE_JIT:
         return function
-    with suppress(RuntimeError):  # Numba: "cannot cache function: no locator available"
-        dispatcher._cache = ForgivingCache(function)
-    compile_for = dispatcher._compile_for_args  # what a call with new types asks for
-    dispatcher._compile_for_args = lambda *args, **kws: listening(compile_for, *args, **kws)
-    return dispatcher
+    options = {"nopython": True, "nogil": True, "fastmath": {"contract", "nsz"}}
+    loop = Loop(py_func=function, targetoptions={**options, "boundscheck": None})
+    loop.enable_caching()
+    return loop

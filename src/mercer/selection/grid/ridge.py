@@ -222,7 +222,7 @@ def _product(K: np.ndarray, rows: np.ndarray, pool: Any) -> np.ndarray:
     columns = np.ascontiguousarray(rows.T)
     band = min(64, max(8, PANEL // (c * n))) if c <= FEW else 512
     starts = range(0, n, band)
-    share = -(-len(starts) // pool._max_workers)
+    share = -(-len(starts) // get_config().threads)
 
     def work(first: int) -> None:
         for i in starts[first : first + share]:
