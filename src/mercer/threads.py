@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sys
@@ -240,21 +241,54 @@ def listening(work: Callable[..., T], *args: Any, **options: Any) -> T:
         return work(*args, **options)
     answers: list[T] = []
     errors: list[BaseException] = []
+    ended = threading.Event()  # join() of Python 3.11 takes an interrupted wait for the end
 
     def run() -> None:
         try:
             answers.append(work(*args, **options))
         except BaseException as error:  # raised again below
             errors.append(error)
+        finally:
+            ended.set()
 
     # the options of config(...) and of np.errstate hold in the thread as well
     thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(POLL)
+    try:
+        thread.start()
+        while not ended.wait(POLL):
+            pass
+    except BaseException:
+        if thread.ident is not None:
+            _left.append(ended)
+        raise
     if errors:
         raise errors.pop()
     return answers.pop()
+
+
+_left: list[threading.Event] = []  # the ends of calls that nobody waits for
+
+
+def left_behind() -> list[threading.Event]:
+    """Return the ends to come of calls whose callers were interrupted."""
+    _left[:] = [ended for ended in _left if not ended.is_set()]
+    return list(_left)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_left.clear)
+
+
+@atexit.register
+def _let_them_end() -> None:
+    """Wait for calls that are left, before BLAS waits for threads of its own that they hold.
+
+    Where Ctrl-C ends the process itself, that is by a signal, and nobody waits.
+    """
+    ends = isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
+    if not ends or hasattr(sys, "ps1"):
+        for ended in left_behind():
+            ended.wait()
 
 
 # ---- Read the next item in a thread while the present one is worked on ----

@@ -342,6 +342,39 @@ def test_an_interrupt_while_a_fit_is_forgotten_forgets_nothing(monkeypatch):
     assert vars(model) == before
 
 
+ENDING = """
+import os, signal, sys, threading, time
+from mercer.threads import listening
+
+def work():
+    time.sleep(1.5)
+    print("ended", flush=True)
+
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    listening(work)
+except KeyboardInterrupt:
+    if sys.argv[1] == "not caught":
+        raise
+sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "said"), [("caught", 5, "ended\n"), ("not caught", -signal.SIGINT, "")]
+)
+def test_a_process_ends_after_its_libraries_or_by_the_signal(what, code, said):
+    # OpenBLAS waits for ever for threads of its own that work for one that is no more
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, what],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (code, said), done.stderr
+
+
 SCRIPT = """
 import importlib.abc, os, signal, sys, time
 import numpy as np

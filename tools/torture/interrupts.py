@@ -252,7 +252,7 @@ def two_samples() -> Work:
     from mercer.statistics import mmd_test
 
     X, _ = _rows(1600)
-    return None, lambda: [mmd_test(X[:800], X[800:], n_permutations=20000, rng=0).p_value]
+    return None, lambda: [mmd_test(X[:800], X[800:], n_permutations=20000, rng=0).pvalue]
 
 
 @kind
@@ -260,7 +260,7 @@ def dependence() -> Work:
     from mercer.statistics import hsic_test
 
     X, y = _rows(1000)
-    return None, lambda: [hsic_test(X, y, n_permutations=5000, rng=0).p_value]
+    return None, lambda: [hsic_test(X, y, n_permutations=5000, rng=0).pvalue]
 
 
 @kind
@@ -268,7 +268,7 @@ def conditional_dependence() -> Work:
     from mercer.statistics import kci_test
 
     X, y = _rows(500)
-    return None, lambda: [kci_test(X[:, :1], y, X[:, 1:2], rng=0).p_value]
+    return None, lambda: [kci_test(X[:, :1], y, X[:, 1:2], rng=0).pvalue]
 
 
 def _texts(n: int, length: int) -> list[str]:
