@@ -183,6 +183,7 @@ def solve_rows(L: np.ndarray, T: np.ndarray, transposed: bool = False) -> None:
 
 
 LONG = 1e9  # flops: some hundredths of a second
+MANY = 500  # rows up to which nothing takes long, so that the shortest fits call SciPy themselves
 
 
 def heard(function: Callable, A: Any, *args: Any, **options: Any) -> Any:

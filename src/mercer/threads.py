@@ -39,7 +39,11 @@ class _SingleThreadedBLAS:
                 self._inside += 1
                 inside = True
                 if self._inside == 1:
-                    self._hold()
+                    _take_control()
+                    for library in _libraries():
+                        if (threads := library.num_threads) != 1:
+                            self._before.append((library, threads))
+                            library.set_num_threads(1)
             yield
         finally:
             if inside:
@@ -47,13 +51,6 @@ class _SingleThreadedBLAS:
                     self._inside = max(0, self._inside - 1)
                     if self._inside == 0 and self._before:
                         self._let_go()
-
-    def _hold(self) -> None:
-        _take_control()
-        for library in _libraries():
-            if (threads := library.num_threads) != 1:
-                self._before.append((library, threads))
-                library.set_num_threads(1)
 
     def _let_go(self) -> None:
         """Give the threads back; what Ctrl-C leaves is given back by the next that leaves."""

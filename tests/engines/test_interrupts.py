@@ -20,6 +20,7 @@ import mercer
 from mercer import RBF, doors, lapack, threads
 from mercer.engines import tiles
 from mercer.engines.tiles import small_tiles
+from mercer.solvers.linear import inplace
 from mercer.threads import listening, single_threaded_blas, workers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -295,6 +296,7 @@ def test_ctrl_c_does_not_wait_for_a_factorisation(long, monkeypatch):
     model = mercer.KernelRidge(RBF(), 0.1)
     X = RNG.standard_normal((30, 2))
     expected = model.fit(X, X[:, 0]).dual_coef_
+    monkeypatch.setattr(inplace, "MANY", 0)
     end, routine, before = threading.Event(), lapack._routine, dict(vars(model))
 
     def slow(name):
@@ -344,6 +346,7 @@ def test_an_interrupt_while_a_fit_is_forgotten_forgets_nothing(monkeypatch):
 
 ENDING = """
 import os, signal, sys, threading, time
+from mercer.solvers.linear import inplace
 from mercer.threads import listening
 
 def work():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack
 
 from mercer import state
 from mercer.domains import RowBlocks
@@ -13,7 +14,7 @@ from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
-from mercer.lapack import dpotrf, dpstrf, dtrsm
+from mercer.lapack import MANY, dpotrf, dpstrf, dtrsm
 from mercer.memory import require_memory
 from mercer.operators import gram_of
 
@@ -39,7 +40,8 @@ def spanning_factor(K: np.ndarray, kernel: Kernel) -> tuple[np.ndarray, np.ndarr
     top = float(d.max())
     if not top > 0:  # k is 0 everywhere: one feature, of zeros
         return np.ones((1, 1)), np.zeros(1, dtype=np.intp)
-    L, failed = dpotrf(K, lower=1)
+    factorise = dpotrf if m > MANY else lapack.dpotrf
+    L, failed = factorise(K, lower=1)
     if not failed and np.diagonal(L).min() ** 2 > CLEAR * top:
         return L, np.arange(m)
     L, pivots, rank, _ = dpstrf(K, tol=4 * m**0.5 * EPS * top, lower=1)
@@ -60,67 +62,68 @@ def spanning_factor(K: np.ndarray, kernel: Kernel) -> tuple[np.ndarray, np.ndarr
 class Nystroem(ApproximateFeatures):
     r"""Features of any kernel from its values with landmarks Z, φ(x) = L⁻¹ k(Z, x).
 
-    With :math:`LL^\top = k(Z, Z)` they are the coordinates of the projection of k(x, ·) on the span
-    of the k(z, ·), and :math:`\Phi\Phi^\top = K_{XZ} K_{ZZ}^{+} K_{ZX}`. What is left,
-    :math:`k(x, x) - \lVert\varphi(x)\rVert^2`, is never negative; it is 0 at the landmarks.
-    Landmarks that add nothing to the span of the others, such as repeated points, are left out:
-    nothing is less than the rounding of the largest k(z, z), so points whose k(z, z) is so small
-    (of `Linear`, short beside the longest by a factor 10⁷) have no feature of their own.
+        With :math:`LL^\top = k(Z, Z)` they are the coordinates of the projection of k(x, ·) on the span
+        of the k(z, ·), and :math:`\Phi\Phi^\top = K_{XZ} K_{ZZ}^{+} K_{ZX}`. What is left,
+        :math:`k(x, x) - \lVert\varphi(x)\rVert^2`, is never negative; it is 0 at the landmarks.
+        Landmarks that add nothing to the span of the others, such as repeated points, are left out:
+        nothing is less than the rounding of the largest k(z, z), so points whose k(z, z) is so small
+        (of `Linear`, short beside the longest by a factor 10⁷) have no feature of their own.
 
-    Cost n m kernel values and n m² + m³/3 operations for m landmarks, n m numbers of memory for the
-    features. The choice of the landmarks costs what `mercer.features.landmarks` says.
+        Cost n m kernel values and n m² + m³/3 operations for m landmarks, n m numbers of memory for the
+        features. The choice of the landmarks costs what `mercer.features.landmarks` says.
 
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        The kernel, on any kind of points; "rbf" takes its length scale from the data.
-    n_components : int, default=100
-        Number of landmarks; more than there are different points means all of them, and then the
-        features are exact. Not looked at where the landmarks are given.
-    landmarks : {"rpcholesky", "uniform", "kmeans", "leverage"} or points, default="rpcholesky"
-        Pivots of a randomly pivoted Cholesky factor, which reach rare points too; a uniform draw;
-        means of k-means clusters (of points that are no vectors: seeds of k-means++ in feature
-        space); a draw by ridge leverage scores; or the points themselves (with a precomputed
-        kernel, their positions). Of more than 100000 rows (50 a landmark; "kmeans" 20000 and 20)
-        a draw of that many is looked at, in which rare points may be missing.
-    random_state : int, RandomState or None, default=None
-        For the choice of landmarks.
+        Parameters
+        ----------
+        kernel : Kernel, str or callable, default="rbf"
+            The kernel, on any kind of points; "rbf" takes its length scale from the data.
+        n_components : int, default=100
+            Number of landmarks; more than there are different points means all of them, and then the
+            features are exact. Not looked at where the landmarks are given.
+        landmarks : {"rpcholesky", "uniform", "kmeans", "leverage"} or points, default="rpcholesky"
+            Pivots of a randomly pivoted Cholesky factor, which reach rare points too; a uniform draw;
+            means of k-means clusters (of points that are no vectors: seeds of k-means++ in feature
+            space); a draw by ridge leverage scores; or the points themselves (with a precomputed
+            kernel, their positions). Of more than 100000 rows (50 a landmark; "kmeans" 20000 and 20)
+            a draw of that many is looked at, in which rare points may be missing.
+        random_state : int, RandomState or None, default=None
+            For the choice of landmarks.
 
-    Attributes
-    ----------
-    components_ : collection of m points
-        The landmarks, in the order of their choice (where some were left out, those that explain
-        most first); positions when the kernel is precomputed.
-    component_indices_ : array of shape (m,) or None
-        Their positions among the training points, where they are training points; of blocks among
-        the rows of the sample.
-    n_components_ : int
-        Number of landmarks, which is that of the features.
-    trace_error_ : float
-        tr(K − ΦΦᵀ)/tr K on the training points, weighted by `sample_weight`; 0 is exact.
-    factor_ : array of shape (m, m)
-        The lower triangle L.
-    kernel_ : Kernel
-        The kernel with words resolved.
-    n_features_in_ : int
-        Columns of the training points, where they have columns.
+        Attributes
+        ----------
+        components_ : collection of m points
+            The landmarks, in the order of their choice (where some were left out, those that explain
+            most first); positions when the kernel is precomputed.
+        component_indices_ : array of shape (m,) or None
+            Their positions among the training points, where they are training points; of blocks among
+            the rows of the sample.
+        n_components_ : int
+            Number of landmarks, which is that of the features.
+        trace_error_ : float
+            tr(K − ΦΦᵀ)/tr K on the training points, weighted by `sample_weight`; 0 is exact.
+        factor_ : array of shape (m, m)
+            The lower triangle L.
+        kernel_ : Kernel
+            The kernel with words resolved.
+        n_features_in_ : int
+            Columns of the training points, where they have columns.
 
-    See Also
-    --------
-    mercer.RandomFourierFeatures : Features of stationary kernels that do not look at the data.
-    mercer.Prototypes : The kernel values themselves.
+        See Also
+        --------
+        mercer.RandomFourierFeatures : Features of stationary kernels that do not look at the data.
+        mercer.Prototypes : The kernel values themselves.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import RBF, Nystroem
-    >>> X = np.linspace(0, 10, 200)[:, None]
-    >>> features = Nystroem(RBF(1.0), n_components=25, random_state=0)
-    >>> Phi = features.fit_transform(X)
-    >>> Phi.shape, bool(features.trace_error_ < 1e-6)
-    ((200, 25), True)
-    >>> bool(abs(Phi @ Phi.T - RBF(1.0)(X)).max() < 1e-4)
-    True
+        Examples
+        --------
+        >>> import numpy as np
+    from scipy.linalg import lapack
+        >>> from mercer import RBF, Nystroem
+        >>> X = np.linspace(0, 10, 200)[:, None]
+        >>> features = Nystroem(RBF(1.0), n_components=25, random_state=0)
+        >>> Phi = features.fit_transform(X)
+        >>> Phi.shape, bool(features.trace_error_ < 1e-6)
+        ((200, 25), True)
+        >>> bool(abs(Phi @ Phi.T - RBF(1.0)(X)).max() < 1e-4)
+        True
     """
 
     _state = state.worded(

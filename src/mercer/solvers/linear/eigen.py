@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 from scipy.linalg import qr
 from sklearn.utils import check_random_state
 
 from mercer.checks import check_index, check_number
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
-from mercer.lapack import eigh, heard, times
+from mercer.lapack import MANY, eigh, heard, times
 from mercer.memory import require_memory
 from mercer.operators import OnDevice
 from mercer.settings import get_config
@@ -110,7 +111,7 @@ class DenseEigen:
             )
             K = np.asarray(A.to_dense())
             check_finite_symmetric(K)
-            values, vectors = eigh(
+            values, vectors = (eigh if n > MANY else linalg.eigh)(
                 fortran_float64(K, overwrite=False),
                 driver="evr" if few else "evd",
                 subset_by_index=[n - k, n - 1] if few else None,

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import spotrf
+from scipy.linalg import LinAlgError, lapack
 
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
-from mercer.lapack import cho_factor, dpotrf, dpotrs, eigh
+from mercer.lapack import MANY, cho_factor, dpotrf, dpotrs, eigh
 from mercer.solvers.linear.krylov import lanczos_top
 
 _PANEL = 64
@@ -54,7 +53,8 @@ def potrf(a: np.ndarray) -> bool:
     if a.shape[0] == 0:
         return True
     with np.errstate(all="ignore"):
-        factorise = dpotrf if a.dtype == np.float64 else spotrf
+        factorise = dpotrf if len(a) > MANY else lapack.dpotrf
+        factorise = factorise if a.dtype == np.float64 else lapack.spotrf
         _, info = factorise(a, lower=1, clean=0, overwrite_a=1)
     # OpenBLAS lets NaN pass with info = 0, but then some Lᵢᵢ is NaN or infinite.
     return info == 0 and bool(np.isfinite(np.diagonal(a)).all())
