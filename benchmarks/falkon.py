@@ -99,7 +99,7 @@ def entry_limit(entries: float, d: int) -> float:
             values @ v
             values.T @ v
 
-    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))  # once to wake the threads
         start = time.perf_counter()
         list(pool.map(work, range(threads)))

@@ -26,10 +26,10 @@ from timing import Row, best_of
 
 from mercer import RBF, GaussianProcessClassifier, GaussianProcessRegressor, get_config
 from mercer.engines import tiles as blocks
+from mercer.lapack import add_square
 from mercer.models.gp.regression.evidence import Evidence
 from mercer.models.gp.sparse.evidence import CollapsedBound
 from mercer.operators import sums
-from mercer.threads import add_square
 
 try:
     import gpytorch
@@ -287,5 +287,5 @@ def _products(n: int, m: int) -> None:
             add_square(T, square)
             np.matmul(T, M, out=out)
 
-    with blocks.single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+    with blocks.single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))

@@ -16,7 +16,7 @@ __all__ = ["first_touch", "gemm_exp", "potrf", "potri"]
 
 def _on_threads(work) -> None:
     threads = get_config().threads
-    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
 
 

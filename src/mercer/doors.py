@@ -24,8 +24,8 @@ def door(folder: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
 
     def load(name: str) -> Any:
         if not sources:
-            sources["__all__"] = folder
-            sources.update(_read_stub(module))
+            # In one step: a table that Ctrl-C cut short would lack names for good.
+            sources.update({"__all__": folder, **_read_stub(module)})
         if name not in sources:
             raise AttributeError(f"module {folder!r} has no attribute {name!r}")
         if sources[name] != folder:

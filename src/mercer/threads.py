@@ -1,58 +1,89 @@
-"""How BLAS lives with Python threads: one thread of its own, no lock, SciPy's beside NumPy's.
-
-NumPy lets go of the lock in a product, but has no triangular solve and cannot add to a symmetric
-product; SciPy's wrappers of BLAS have both and hold the lock, so that threads wait for one another.
-`add_square` and `solve_rows` call the functions that SciPy offers to Cython, by their addresses,
-where these are what is expected, and SciPy's wrappers where not.
-"""
+"""How threads live together: BLAS on one thread beside ours, Ctrl-C, progress, reading ahead."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import lru_cache
 from queue import Empty, Full, Queue
 from typing import Any, TypeVar
 
-import numpy as np
-
 from mercer.settings import get_config
 
 
 class _SingleThreadedBLAS:
-    """Hold BLAS to one thread while any thread of the process is inside."""
+    """Hold BLAS to one thread while any thread of the process is inside.
+
+    It is entered by a call: a generator is closed when it is dropped, so that Ctrl-C between the
+    end of a block and this ``finally`` does not leave BLAS on one thread for good.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
         self._before: list[tuple[Any, int]] = []
 
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                _take_control()
-                self._before = []
-                for library in _libraries():
-                    if (threads := library.num_threads) != 1:
-                        self._before.append((library, threads))
-                        library.set_num_threads(1)
-            self._inside += 1
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        inside = False
+        try:
+            with self._lock:
+                self._inside += 1
+                inside = True
+                if self._inside == 1:
+                    _take_control()
+                    for library in _libraries():
+                        if (threads := library.num_threads) != 1:
+                            self._before.append((library, threads))
+                            library.set_num_threads(1)
+            yield
+        finally:
+            if inside:
+                with self._lock:
+                    self._inside = max(0, self._inside - 1)
+                    if self._inside == 0 and self._before:
+                        self._let_go()
 
-    def __exit__(self, *exc) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                _take_control()  # the last to leave need not be the one that came first
-                for library, threads in self._before:
-                    library.set_num_threads(threads)
-                _take_control()
+    def _let_go(self) -> None:
+        """Give the threads back; what Ctrl-C leaves is given back by the next that leaves."""
+        _take_control()  # the last to leave need not be the one that came first
+        while self._before:
+            library, threads = self._before[-1]
+            library.set_num_threads(threads)
+            self._before.pop()
+        _take_control()
+
+    def begin_anew(self) -> None:
+        """Forget the threads of a parent process, which a forked child does not have."""
+        self._lock, self._inside = threading.Lock(), 0
+        if self._before:
+            self._let_go()
 
 
 single_threaded_blas = _SingleThreadedBLAS()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=single_threaded_blas.begin_anew)
+
+
+@contextmanager
+def one_openmp_thread() -> Iterator[None]:
+    """Keep OpenMP to the thread that asks, in libraries that use it.
+
+    A forked child waits for ever for the threads that its parent's OpenMP had; one alone waits for
+    nobody. And sums are taken in one order, whatever the number of cores.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="openmp"):
+        yield
 
 
 def _take_control() -> None:
@@ -77,151 +108,6 @@ def _libraries() -> list[Any]:
 
     found = ThreadpoolController().lib_controllers
     return [library for library in found if library.user_api == "blas"]
-
-
-# Arguments of the routines, each by its address: c a letter, i an int of C, d doubles.
-ARGUMENTS = {"dsyrk": "cciiddiddi", "dtrsm": "cccciiddidi"}
-
-
-def _expected(name: str, signature: bytes) -> bool:
-    """Whether a capsule of Cython says that its function takes what we are going to give it.
-
-    With another integer, as of a BLAS of 64 bits, the numbers of rows would be read wrongly.
-    """
-    text = signature.decode("ascii", "replace").strip()
-    if not (text.startswith("void (") and text.endswith(")")):
-        return False
-    types = [argument.strip() for argument in text[len("void (") : -1].split(",")]
-    kinds = {"char *": "c", "int *": "i", "double *": "d"}
-    found = ("d" if t.endswith("cython_blas_d *") else kinds.get(t, "?") for t in types)
-    return "".join(found) == ARGUMENTS[name]
-
-
-@lru_cache(maxsize=4)
-def _routine(name: str) -> Any:
-    """Return a Fortran routine of BLAS, every argument an address; None where it is not safe."""
-    if sys.implementation.name != "cpython":
-        return None
-    try:
-        from scipy.linalg import cython_blas
-
-        capsule, api = cython_blas.__pyx_capi__[name], ctypes.pythonapi
-        # Prototypes of our own: those of ctypes.pythonapi belong to all of the process.
-        get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
-        get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-            ("PyCapsule_GetPointer", api)
-        )
-        signature = get_name(capsule)
-        if signature is None or not _expected(name, signature):
-            return None
-        address = get_pointer(capsule, signature)
-        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(ARGUMENTS[name]))(address)
-    except Exception:  # whatever another SciPy or Python does otherwise: there is another way
-        return None
-
-
-def _checked(A: np.ndarray, order: str, writeable: bool = True) -> int:
-    """Return the address of a matrix; a wrong layout would be read as another matrix."""
-    fits = A.flags.c_contiguous if order == "C" else A.flags.f_contiguous
-    if A.ndim != 2 or A.dtype != np.float64 or not fits or (writeable and not A.flags.writeable):
-        raise TypeError(
-            f"a {A.dtype} array of shape {A.shape} is not a {order} ordered float64 one"
-        )
-    return A.ctypes.data
-
-
-def _whole(value: int) -> Any:
-    return ctypes.byref(ctypes.c_int(value))
-
-
-def _written(out: np.ndarray, result: np.ndarray) -> None:
-    """Copy what a wrapper returned, where it did not work in place."""
-    if result.ctypes.data != out.ctypes.data:
-        out[...] = result
-
-
-def times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return AB by SciPy's BLAS, for large products between factorisations and solves.
-
-    NumPy brings a BLAS of its own, with threads of its own. After a product they look for more work
-    for some hundredths of a second, and on all cores SciPy's threads take twice as long meanwhile.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, k), C or Fortran order
-        The large factor.
-    B : ndarray of shape (k,) or (k, t)
-        The small one.
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, t)
-        In the order of A.
-    """
-    from scipy.linalg.blas import dgemm, dgemv
-
-    if not A.size or not B.size or A.dtype != np.float64 or not A.flags.forc:
-        return A @ B
-    rows = A.flags.c_contiguous
-    if B.ndim == 1:
-        return np.asarray(dgemv(1.0, A.T, B, trans=1) if rows else dgemv(1.0, A, B))
-    return np.asarray(dgemm(1.0, B.T, A.T).T if rows else dgemm(1.0, A, B))
-
-
-def add_square(T: np.ndarray, out: np.ndarray) -> None:
-    """Add TᵀT to the lower triangle of `out`.
-
-    Parameters
-    ----------
-    T : ndarray of shape (r, m), C order
-        The rows.
-    out : ndarray of shape (m, m), Fortran order
-        Where the sum is; its strict upper triangle is left alone.
-    """
-    r, m = T.shape
-    if out.shape != (m, m):
-        raise TypeError(f"the square of {m} columns does not fit the shape {out.shape}")
-    if not r or not m:
-        return
-    source, target = _checked(T, "C", writeable=False), _checked(out, "F")
-    call = _routine("dsyrk")
-    if call is None:
-        from scipy.linalg.blas import dsyrk
-
-        _written(out, dsyrk(1.0, T.T, 1.0, out, lower=1, overwrite_c=1))
-        return
-    one = ctypes.byref(ctypes.c_double(1.0))
-    size, rows = _whole(m), _whole(r)
-    call(b"L", b"N", size, rows, one, source, size, one, target, size)
-
-
-def solve_rows(L: np.ndarray, T: np.ndarray, transposed: bool = False) -> None:
-    """Replace every row x of T by L⁻¹x, or by L⁻ᵀx.
-
-    Parameters
-    ----------
-    L : ndarray of shape (m, m), Fortran order
-        Lower triangular; what is above the diagonal is not read.
-    T : ndarray of shape (r, m), C order
-        The rows, overwritten.
-    transposed : bool, default=False
-        Whether to solve with Lᵀ.
-    """
-    r, m = T.shape
-    if L.shape != (m, m):
-        raise TypeError(f"rows of {m} numbers do not fit a triangle of shape {L.shape}")
-    if not r or not m:
-        return
-    triangle, target = _checked(L, "F", writeable=False), _checked(T, "C")
-    call = _routine("dtrsm")
-    if call is None:
-        from scipy.linalg.blas import dtrsm
-
-        _written(T.T, dtrsm(1.0, L, T.T, lower=1, trans_a=int(transposed), overwrite_b=1))
-        return
-    one = ctypes.byref(ctypes.c_double(1.0))
-    way, size, rows = b"T" if transposed else b"N", _whole(m), _whole(r)
-    call(b"L", b"L", way, b"N", size, rows, one, triangle, size, target, size)
 
 
 # ---- Memory of tiles that are made and freed in turn stays with the process ----
@@ -305,11 +191,104 @@ class Ticker:
             sys.stderr.flush()
 
 
-# ---- Read the next item in a thread while the present one is worked on ----
+# ---- Threads that Ctrl-C does not wait for ----
 
 
 T = TypeVar("T")
-POLL = 0.1  # seconds after which a waiting reader looks whether anybody still listens
+POLL = 0.1  # seconds after which one who waits looks up
+
+
+@contextmanager
+def workers(threads: int, stop: threading.Event | None = None) -> Iterator[ThreadPoolExecutor]:
+    """Open a pool of threads for a block; when the block raises, what has not begun never does.
+
+    Parameters
+    ----------
+    threads : int
+        How many.
+    stop : Event, optional
+        What tasks look at that take long; set when the block raises.
+    """
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield pool
+    except BaseException:
+        if stop is not None:
+            stop.set()
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def listening(work: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Return what a call returns that hears no Ctrl-C itself: a thread makes it, this one listens.
+
+    Ctrl-C is raised here at once. The thread goes on to its end, with the arrays it holds, and
+    what it returns is dropped: so the call must write to nothing that anybody uses afterwards.
+    Python gives signals to the main thread only; any other makes the call itself.
+
+    Parameters
+    ----------
+    work : callable
+        What to call; it must let go of Python's lock.
+    *args, **options : object
+        What to call it with.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work(*args, **options)
+    answers: list[T] = []
+    errors: list[BaseException] = []
+    ended = threading.Event()  # join() of Python 3.11 takes an interrupted wait for the end
+
+    def run() -> None:
+        try:
+            answers.append(work(*args, **options))
+        except BaseException as error:  # raised again below
+            errors.append(error)
+        finally:
+            ended.set()
+
+    # the options of config(...) and of np.errstate hold in the thread as well
+    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
+    try:
+        thread.start()
+        while not ended.wait(POLL):
+            pass
+    except BaseException:
+        if thread.ident is not None:
+            _left.append(ended)
+        raise
+    if errors:
+        raise errors.pop()
+    return answers.pop()
+
+
+_left: list[threading.Event] = []  # the ends of calls that nobody waits for
+
+
+def left_behind() -> list[threading.Event]:
+    """Return the ends to come of calls whose callers were interrupted."""
+    _left[:] = [ended for ended in _left if not ended.is_set()]
+    return list(_left)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_left.clear)
+
+
+@atexit.register
+def _let_them_end() -> None:
+    """Wait for calls that are left, before BLAS waits for threads of its own that they hold.
+
+    Where Ctrl-C ends the process itself, that is by a signal, and nobody waits.
+    """
+    ends = isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
+    if not ends or hasattr(sys, "ps1"):
+        for ended in left_behind():
+            ended.wait()
+
+
+# ---- Read the next item in a thread while the present one is worked on ----
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:

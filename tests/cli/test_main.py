@@ -10,7 +10,7 @@ import pytest
 
 import mercer.cli.fit
 import mercer.cli.info
-from mercer import __version__
+from mercer import __version__, threads
 from mercer.cli import main
 
 SOURCE = str(Path(mercer.cli.fit.__file__).parents[2])
@@ -105,6 +105,43 @@ def test_interruption_is_130(mercer, monkeypatch, tmp_path, houses):
     assert outcome.code == 130
     assert outcome.err == "mercer: interrupted\n"
     assert not (tmp_path / "m").exists()
+
+
+def test_an_interruption_says_how_to_go_on(mercer, monkeypatch, tmp_path, houses):
+    def interrupted(*_, **__):
+        stop = KeyboardInterrupt()
+        stop.add_note("the same fit goes on from step 3")
+        raise stop
+
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tune", interrupted)
+    outcome = mercer("fit", houses, "--target", "price", "-o", tmp_path / "m")
+    assert outcome.code == 130
+    assert outcome.err == "mercer: interrupted; the same fit goes on from step 3\n"
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_an_interrupted_program_does_not_wait_for_a_library(monkeypatch, left, houses, tmp_path):
+    class Left(BaseException):
+        pass
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    def leave(code):
+        raise Left(code)
+
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tune", interrupted)
+    monkeypatch.setattr(threads, "left_behind", lambda: [1] * left)
+    monkeypatch.setattr(os, "_exit", leave)
+    words = ["fit", str(houses), "--target", "price", "-o", str(tmp_path / "m")]
+    assert main(words) == 130  # somebody else's process goes on
+    monkeypatch.setattr(sys, "argv", ["mercer", *words])
+    if not left:
+        assert main() == 130
+        return
+    with pytest.raises(Left) as stopped:
+        main()
+    assert stopped.value.args == (130,)
 
 
 def test_control_c_while_waiting_for_input(tmp_path):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.linalg import cython_blas
 
-from mercer import threads
-from mercer.threads import add_square, solve_rows, times
+from mercer import lapack
+from mercer.lapack import add_square, solve_rows, times
 
 RNG = np.random.default_rng(4)
 
@@ -52,8 +52,8 @@ def test_times_of_views_and_float32():
 def route(request, monkeypatch):
     """Both ways to BLAS: by the address of SciPy's function, and by SciPy's wrapper."""
     if request.param == "wrapper":
-        monkeypatch.setattr(threads, "_routine", lambda name: None)
-    elif threads._routine("dsyrk") is None or threads._routine("dtrsm") is None:
+        monkeypatch.setattr(lapack, "_routine", lambda name: None)
+    elif lapack._routine("dsyrk") is None or lapack._routine("dtrsm") is None:
         pytest.skip("this SciPy has no addresses of BLAS; the wrapper is tested")
     return request.param
 
@@ -125,9 +125,9 @@ SYRK = f"void (char *, char *, int *, int *, {D}, {D}, int *, {D}, {D}, int *)"
 @pytest.fixture
 def afresh():
     """No routine is known, before and after."""
-    threads._routine.cache_clear()
+    lapack._routine.cache_clear()
     yield
-    threads._routine.cache_clear()
+    lapack._routine.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -147,13 +147,13 @@ def afresh():
     ],
 )
 def test_the_signature_decides(signature, fits):
-    assert threads._expected("dsyrk", signature.encode()) is fits
+    assert lapack._expected("dsyrk", signature.encode()) is fits
 
 
 def test_todays_scipy_is_called_by_address(afresh):
     if sys.implementation.name == "cpython" and b"int *" in _signature("dsyrk"):
-        assert threads._routine("dsyrk") is not None
-        assert threads._routine("dtrsm") is not None
+        assert lapack._routine("dsyrk") is not None
+        assert lapack._routine("dtrsm") is not None
 
 
 def _signature(name):
@@ -174,7 +174,7 @@ def _capsule(signature):
 def test_long_integers_go_to_the_wrapper(afresh, monkeypatch):
     name = SYRK.replace("int *", "long *").encode()
     monkeypatch.setitem(cython_blas.__pyx_capi__, "dsyrk", _capsule(name))
-    assert threads._routine("dsyrk") is None
+    assert lapack._routine("dsyrk") is None
     T, out = RNG.standard_normal((9, 4)), np.zeros((4, 4), order="F")
     add_square(T, out)
     np.testing.assert_allclose(out, np.tril(T.T @ T), rtol=1e-13, atol=1e-14)
@@ -193,7 +193,7 @@ def test_what_is_missing_goes_to_the_wrapper(lack, afresh, monkeypatch):
         monkeypatch.delattr("scipy.linalg.cython_blas")
     else:
         monkeypatch.setattr(sys.implementation, "name", "other")
-    assert threads._routine("dtrsm") is None
+    assert lapack._routine("dtrsm") is None
     L, T = np.asfortranarray([[2.0, 0.0], [1.0, 4.0]]), RNG.standard_normal((3, 2))
     expected = np.linalg.solve(L, T.T).T
     solve_rows(L, T)

@@ -131,12 +131,12 @@ def test_the_last_to_leave_restores_blas():
     inside, leave = threading.Event(), threading.Event()
 
     def stay():
-        with tiles.single_threaded_blas:
+        with tiles.single_threaded_blas():
             inside.set()
             leave.wait(10)
 
     worker = threading.Thread(target=stay)
-    with tiles.single_threaded_blas:
+    with tiles.single_threaded_blas():
         worker.start()
         inside.wait(10)
         assert set(blas_threads()) == {1}

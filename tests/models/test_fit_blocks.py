@@ -82,9 +82,13 @@ def test_an_interrupted_fit_goes_on_with_the_same_bits(tmp_path, at):
     source = Broken(KeyboardInterrupt(), at)
     blocks = RowBlocks.from_generator(source, n_rows=360)
     model = ridge(checkpoint=str(path))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(blocks)
     assert path.exists() and not hasattr(model, "dual_coef_")
+    place = "the middle of its first pass" if at == 1 else "step 0"
+    assert caught.value.__notes__ == [
+        f"the same fit with checkpoint={str(path)!r} goes on from {place}"
+    ]
     model.fit(blocks)
     np.testing.assert_array_equal(model.dual_coef_, expected.dual_coef_)
     with pytest.raises(InvalidInput, match="another problem"):

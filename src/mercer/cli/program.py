@@ -151,8 +151,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = command.run(arguments, console)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        console.note("interrupted")
+    except KeyboardInterrupt as stop:
+        console.note("; ".join(["interrupted", *getattr(stop, "__notes__", [])]))
+        if argv is None:
+            _leave_at_once()
         return _INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough: the work is done
         _abandon_stdout()
@@ -167,6 +169,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             _abandon_stdout()
         return _FAILED
     return code or _OK
+
+
+def _leave_at_once() -> None:
+    """End the process, if a library still computes that the interpreter would wait for."""
+    threads = sys.modules.get("mercer.threads")
+    if threads is not None and threads.left_behind():
+        os._exit(_INTERRUPTED)
 
 
 def _is_usage(error: Exception) -> bool:

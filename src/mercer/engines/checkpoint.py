@@ -138,6 +138,8 @@ class Checkpoint:
             raise InvalidInput(f"checkpoint: the folder {folder!r} cannot be written.")
         self._state, self._partials = self._read()
         self._last, self._cost, self._warned = time.monotonic(), 0.0, False
+        self.written = self._state is not None or bool(self._partials)
+        self._due = False  # whether there is a state that is not in the file
 
     # -- reading --------------------------------------------------------------------------------
     def load(self) -> dict[str, Any] | None:
@@ -199,8 +201,13 @@ class Checkpoint:
         state : dict of str to arrays, numbers, text, truth values or None
             The state; arrays must not change afterwards.
         """
-        self._state = dict(state)
+        self._state, self._due = dict(state), True
         if self.due():
+            self._write()
+
+    def flush(self) -> None:
+        """Write the last state, if the file has an older one."""
+        if self._due:
             self._write()
 
     def save(self, state: dict[str, Any]) -> None:
@@ -245,6 +252,7 @@ class Checkpoint:
         try:
             pieces = _pack(self.key, self._state, self._partials)
             replace_file(self.path, pieces)
+            self.written, self._due = True, False
         except OSError as error:
             if not self._warned:
                 self._warned = True

@@ -113,13 +113,12 @@ class TakesKernel:
     def _all_or_nothing(self) -> Iterator[None]:
         """Forget an earlier fit, and bring it back when this one fails or is interrupted."""
         before = dict(vars(self))
-        for name in self._learned:
-            self.__dict__.pop(name, None)
         try:
+            for name in self._learned:
+                self.__dict__.pop(name, None)
             yield
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            self.__dict__ = before  # in one step, so that a second Ctrl-C finds it whole
             raise
 
     def _check_state(self) -> None:

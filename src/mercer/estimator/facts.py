@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
 import scipy.sparse as sp
 from sklearn.base import is_classifier
 
@@ -23,6 +22,7 @@ from mercer.estimator.plan import Plan, needs
 from mercer.estimator.rows import is_stream
 from mercer.estimator.sample import check_labels, find_classes, in_double
 from mercer.kernels import Kernel
+from mercer.lapack import eigh
 from mercer.memory import free_on
 from mercer.operators import gram_of
 from mercer.settings import get_config
@@ -330,7 +330,7 @@ class Sketch:
 
     @cached_property
     def _eigenvalues(self) -> np.ndarray:
-        values = sla.eigh(self.gram, eigvals_only=True, check_finite=False)[::-1]
+        values = eigh(self.gram, eigvals_only=True, check_finite=False)[::-1]
         return np.maximum(values, 0.0) / len(values)
 
     def eigenvalue(self, rank: int, n: int) -> float:
@@ -354,7 +354,7 @@ class Sketch:
         s = len(self.gram)
         half = s // 2
         some = self.gram[:half, :half]
-        first = float(sla.eigvalsh(some, check_finite=False)[0]) if half else 0.0
+        first = float(eigh(some, eigvals_only=True, check_finite=False)[0]) if half else 0.0
         last = s * float(self._eigenvalues[-1])
         return min(last, _power_law(first, last, half, s, n))
 

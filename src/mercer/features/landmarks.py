@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, solve_triangular
+from scipy.linalg import solve_triangular
 
 from mercer.checks import random_source
 from mercer.domains import RowBlocks, Vectors, is_torch, moderate, namespace, shifted, to_host
@@ -15,10 +15,12 @@ from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import LANDMARKS
 from mercer.features.points import different_rows, given_points, race
 from mercer.kernels import Kernel, has_white
+from mercer.lapack import cho_factor, heard
 from mercer.memory import row_blocks
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
+from mercer.threads import one_openmp_thread
 
 ROWS_EACH = 10  # rows for each landmark at least that a choice other than "uniform" sees of blocks
 CODED = 64  # bytes a row that are held while rows of blocks are told apart
@@ -168,7 +170,9 @@ def _means(kernel: Kernel, X: Any, total: np.ndarray, m: int, rng: Any) -> Any:
     from sklearn.cluster import KMeans
 
     (X,), shift = moderate([X])  # squares of distances must exist
-    means = KMeans(m, max_iter=STEPS, random_state=rng).fit(X, sample_weight=total).cluster_centers_
+    with one_openmp_thread():
+        found = KMeans(m, max_iter=STEPS, random_state=rng).fit(X, sample_weight=total)
+    means = found.cluster_centers_
     return kernel.domain.check(shifted(means, shift) if shift else means, "landmarks")
 
 
@@ -203,12 +207,12 @@ def _leverage(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
         sketch = race(scores, m, rng)
         root = np.sqrt(_inclusion(scores, m)[sketch] / total[sketch])
         S = np.asarray(K.block(sketch, sketch), dtype=np.float64) / np.outer(root, root)
-        values = np.maximum(np.linalg.eigvalsh(S)[::-1], 0.0)
+        values = np.maximum(heard(np.linalg.eigvalsh, S)[::-1], 0.0)
         if not values[0] > 0:
             return total  # a kernel that is 0 everywhere: all points are alike
         mu = _ridge(values, SCORED * np.count_nonzero(values > m * EPS * values[0]))
         S[np.diag_indices_from(S)] += mu
-        L, _ = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
+        L, _ = cho_factor(S, lower=True, overwrite_a=True)
         left = lengths.copy()
         for rows in row_blocks(len(total), 24 * m):
             part = np.asarray(K.block(sketch, np.arange(rows.start, rows.stop)), dtype=np.float64)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpstrf
 
 from mercer import state
 from mercer.domains import RowBlocks
@@ -15,6 +13,7 @@ from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
+from mercer.lapack import dpotrf, dpstrf, dtrsm
 from mercer.memory import require_memory
 from mercer.operators import gram_of
 

@@ -19,6 +19,7 @@ from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
 from mercer.memory import row_blocks
 from mercer.rkhs import apart
+from mercer.threads import one_openmp_thread
 
 #: What the parameters of a choice may be.
 CHOICE: checks.Constraints = {
@@ -99,7 +100,8 @@ def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> 
     if count < len(total):
         seeds = random_source(model.random_state)
         (points,), shift = moderate([points])  # squares of distances must exist
-        means = KMeans(count, random_state=seeds).fit(points, sample_weight=total)
+        with one_openmp_thread():
+            means = KMeans(count, random_state=seeds).fit(points, sample_weight=total)
         points = shifted(means.cluster_centers_, shift) if shift else means.cluster_centers_
     return kernel.domain.check(points, "prototypes")
 

@@ -1,17 +1,80 @@
-"""How every loop is compiled: cached, without the GIL, never with Numba's own threads."""
+"""How every loop is compiled: cached, without the GIL, never with Numba's own threads.
+
+Numba does not hear Ctrl-C well: half imported, it cannot be imported again, and in the middle of a
+compilation the signal is lost. So another thread imports it and compiles, while the caller listens.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
-from numba import njit
+from mercer.threads import listening
+
+listening(import_module, "numba")
+
+from numba import config  # noqa: E402
+from numba.core.caching import FunctionCache  # noqa: E402
+from numba.core.registry import CPUDispatcher  # noqa: E402
+
+
+class ForgivingCache(FunctionCache):
+    """Numba's files of compiled code; one that is damaged or cannot be written stops no work."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what is in the file, or None, to compile anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # what is no pickle may raise anything
+            index = f"{self.cache_path}/{self._impl.filename_base}.nbi"
+            try:
+                self.flush()
+            except OSError:
+                self.disable()
+                warnings.warn(
+                    f"mercer: the compiled code of {index!r} cannot be read "
+                    f"({type(error).__name__}: {error}), and the file cannot be replaced. It is "
+                    "compiled anew in every process; remove the file.",
+                    stacklevel=2,
+                )
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write the code, where that is possible."""
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            self.disable()
+            why = getattr(error, "strerror", None) or type(error).__name__
+            warnings.warn(
+                f"mercer: compiled code cannot be kept in {self.cache_path!r} ({why}), so it is "
+                "compiled anew in every process; make room there, or let NUMBA_CACHE_DIR name "
+                "another folder.",
+                stacklevel=2,
+            )
+
+
+class Loop(CPUDispatcher):
+    """A function of Numba's that hears Ctrl-C while it is compiled."""
+
+    def enable_caching(self) -> None:
+        """Keep compiled code on disk; without a folder for it, compile anew in every process."""
+        with suppress(RuntimeError):  # Numba: "cannot cache function: no locator available"
+            self._cache = ForgivingCache(self.py_func)
+
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+        """Compile for the types of a call that are new."""
+        return listening(super()._compile_for_args, *args, **kws)
 
 
 def compiled(function: Callable) -> Any:
-    """Compile a function with mercer's options; without a writable cache, compile uncached."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}}
-    try:
-        return njit(function, cache=True, **options)
-    except RuntimeError:  # Numba: "cannot cache function: no locator available"
-        return njit(function, **options)
+    """Compile a function with mercer's options, when it is called."""
+    if config.DISABLE_JIT:
+        return function
+    options = {"nopython": True, "nogil": True, "fastmath": {"contract", "nsz"}}
+    loop = Loop(py_func=function, targetoptions={**options, "boundscheck": None})
+    loop.enable_caching()
+    return loop

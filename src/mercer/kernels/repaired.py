@@ -8,7 +8,6 @@ from math import comb
 from typing import Any, Self, TypeVar
 
 import numpy as np
-import scipy.linalg
 
 from mercer.domains import Domain, GramRows, is_torch, point_keys
 from mercer.errors import InvalidInput, NotAKernel
@@ -16,6 +15,7 @@ from mercer.kernels.algebra import _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.user import Explicit, ExplicitBound
+from mercer.lapack import eigh
 
 METHODS = ("clip", "shift")
 CUT = 1e-10  # eigenvalues up to this, relative to the largest, count as zero
@@ -227,7 +227,7 @@ class _Map:
         n = kernel.domain.size(self.points)
         K = kernel(self.points)
         K = np.asarray(K.detach().cpu() if is_torch(K) else K, dtype=np.float64)
-        values, U = scipy.linalg.eigh(K) if n else (np.zeros(0), np.zeros((0, 0)))
+        values, U = eigh(K) if n else (np.zeros(0), np.zeros((0, 0)))
         largest = float(np.abs(values).max(initial=0.0))
         if method == "shift" and n and values[0] < -CUT * largest:
             self.shift = float(-values[0])
@@ -311,7 +311,7 @@ ROUNDS = 20  # swaps of one descent; it nearly always stops after a few
 
 def lowest(A: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Return the k smallest eigenvalues of A and their eigenvectors, as columns."""
-    return scipy.linalg.eigh(A, subset_by_index=[0, min(k, len(A)) - 1])
+    return eigh(A, subset_by_index=[0, min(k, len(A)) - 1])
 
 
 def search(

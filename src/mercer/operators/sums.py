@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,7 +21,7 @@ from mercer.engines import (
 )
 from mercer.memory import require_memory
 from mercer.settings import get_config
-from mercer.threads import Progress, single_threaded_blas
+from mercer.threads import Progress, single_threaded_blas, workers
 
 # ---- Quadratic forms and row sums of a symmetric kernel matrix in one pass over half of its
 # tiles.
@@ -289,11 +289,15 @@ def _share(work: Callable[[slice], None], parts: list[slice], entries: int) -> N
             work(part)
         return
 
+    stop = threading.Event()
+
     def some(first: int) -> None:
         for part in parts[first::threads]:
+            if stop.is_set():
+                return
             work(part)
 
-    with ThreadPoolExecutor(threads - 1) as pool:
+    with workers(threads - 1, stop) as pool:
         others = [pool.submit(some, t) for t in range(1, threads)]
         some(0)
         for other in others:
@@ -379,7 +383,7 @@ def judge_points(
             judge(inner, 0, *given, first, stop)
 
     # A product of few rows is too small for BLAS to split.
-    with nullcontext() if isinstance(inner, np.ndarray) else single_threaded_blas:
+    with nullcontext() if isinstance(inner, np.ndarray) else single_threaded_blas():
         _share(work, cuts(n, step if callable(inner) else 8 * step), n * k)
     return answers
 

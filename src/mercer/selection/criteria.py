@@ -18,6 +18,7 @@ from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import beyond_features, check_targets, check_weights
 from mercer.kernels import Kernel, Linear, as_kernel
+from mercer.lapack import heard
 from mercer.memory import require_memory
 
 # The rows that a model must leave over, but for rounding: without, residuals do not tell the noise.
@@ -720,7 +721,7 @@ def evidence(
             "evidence: X or y in units of the noise overflows; scale the columns of X and y, for "
             "example with sklearn.preprocessing.StandardScaler."
         )
-    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    U, s, Vt = heard(np.linalg.svd, A, full_matrices=False)
     h, c = np.hypot(1.0, s), U.T @ t
     mean = _times_root(root, Vt.T @ (s / h / h * c))
     with np.errstate(over="ignore"):

@@ -17,6 +17,7 @@ from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks, users_level
 from mercer.estimator import TakesKernel, check_targets, check_weights, r_squared
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product, Sum
+from mercer.lapack import heard
 from mercer.memory import require_memory, row_blocks
 from mercer.models import SVC, KernelLogisticRegression, KernelRidge
 from mercer.selection.criteria import (
@@ -115,7 +116,7 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
             A = root[:, None] * self._features(X)
             lengths = column_norms(A)
             lengths[lengths == 0] = 1.0
-            U, s, Vt = np.linalg.svd(A / lengths, full_matrices=False)
+            U, s, Vt = heard(np.linalg.svd, A / lengths, full_matrices=False)
             kept = s > max(A.shape) * np.finfo(float).eps * s.max(initial=0.0)
             self.rank_ = int(kept.sum())
             t = (root * T.T).T

@@ -295,8 +295,11 @@ def test_stopped_and_resumed_has_the_same_bits(tmp_path, stop, streamed, alpha):
             raise KeyboardInterrupt
 
     whole = run(None)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         run(path, interrupt)
+    (note,) = caught.value.__notes__
+    assert note.startswith("the same fit with checkpoint=")
+    assert note.endswith(f"{path.name}' goes on from step {stop - 1}")
     counted = []
     resumed = run(path, lambda i, r: counted.append(i))
     assert counted[0] == stop  # the iteration that was broken off is made again, no other

@@ -201,10 +201,11 @@ def test_stopped_and_resumed_has_the_same_bits(tmp_path):
 
     path = tmp_path / "fit"
     whole = FalkonNewton("logistic").solve(problem(k, X, Z, y, w, 0.1))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         FalkonNewton("logistic", checkpoint=path, callback=interrupt).solve(
             problem(k, X, Z, y, w, 0.1)
         )
+    assert caught.value.__notes__[0].endswith("goes on from step 2")
     steps = []
     resumed = FalkonNewton("logistic", checkpoint=path, callback=lambda i, r: steps.append(i))
     resumed = resumed.solve(problem(k, X, Z, y, w, 0.1))

@@ -19,6 +19,7 @@ from mercer.errors import InvalidInput, who
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.graphlet import LARGEST
+from mercer.lapack import heard
 from mercer.memory import require_memory, row_blocks
 from mercer.settings import get_config
 
@@ -123,7 +124,7 @@ class NodeMatrix:
         """Eigenvalues and eigenvectors."""
         if self.n == 0:
             return np.zeros(0), np.zeros((0, 0))
-        values, U = np.linalg.eigh(self.matrix.toarray())
+        values, U = heard(np.linalg.eigh, self.matrix.toarray())
         return np.minimum(values, self.top), U
 
     @cached_property

@@ -13,6 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.graphlet import LARGEST, PACE, negative_edge, pull_own
+from mercer.lapack import heard
 from mercer.memory import require_memory
 
 # ---- Sums over walks of undirected graphs without labels, from the eigenvalues of each graph ----
@@ -37,7 +38,8 @@ def adjacency(X: GraphCollection, g: int) -> np.ndarray:
 def radii_of(X: GraphCollection) -> np.ndarray:
     """Return the largest absolute eigenvalue of each adjacency matrix, 0 without nodes."""
     values = np.linalg.eigvals if X.directed else np.linalg.eigvalsh
-    return np.array([np.abs(values(adjacency(X, g))).max(initial=0.0) for g in range(len(X))])
+    spectra = (heard(values, adjacency(X, g)) for g in range(len(X)))
+    return np.array([np.abs(spectrum).max(initial=0.0) for spectrum in spectra])
 
 
 class Spectra:
@@ -51,7 +53,7 @@ class Spectra:
     def __init__(self, X: GraphCollection):
         values, sizes, radii = [np.empty(0)], [np.empty(0)], np.zeros(len(X))
         for g in range(len(X)):
-            mu, U = np.linalg.eigh(adjacency(X, g))
+            mu, U = heard(np.linalg.eigh, adjacency(X, g))
             size = U.sum(axis=0) ** 2
             kept = size > TINY * len(mu)
             values.append(mu[kept])

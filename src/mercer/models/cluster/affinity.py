@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mercer.errors import InvalidInput, who
 from mercer.features import equal_points
 from mercer.kernels import Kernel
+from mercer.lapack import dpotrf, dpotrs, times
 from mercer.memory import require_memory, row_blocks, smaller_rank
 from mercer.operators import Operator, gram_of, spread
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
-from mercer.threads import times
 
 ROUNDING = 1e-12  # part of the largest affinity below which a negative one is rounding
 LOST = 1e-4  # part of k(x, x) below which a degree has lost digits to it

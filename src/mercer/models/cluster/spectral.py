@@ -35,6 +35,7 @@ from mercer.models.cluster.affinity import (
     spectral_bytes,
 )
 from mercer.solvers import Cost
+from mercer.threads import one_openmp_thread
 
 # ---- From the rows of an embedding to clusters: k-means, or the pivots of a QR factorisation ----
 
@@ -55,7 +56,7 @@ def assign(
     # k-means++ draws from sums of weights along the rows: in an order that is their own a weight of
     # 2 draws what two rows would, and the order in which rows were given has no effect.
     order = np.argsort(U @ random_state.standard_normal(U.shape[1]), kind="stable")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_openmp_thread():
         warnings.filterwarnings("ignore", category=ConvergenceWarning)
         model = KMeans(k, n_init=n_init, random_state=random_state)
         labels = np.empty(len(U), dtype=np.int64)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -26,7 +25,7 @@ from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 from mercer.solvers.box import meets
-from mercer.threads import single_threaded_blas
+from mercer.threads import single_threaded_blas, workers
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
 FINE, STEPS = 1e-10, 2000
@@ -123,14 +122,9 @@ def _side_by_side(
         with config(threads=1):
             return solve(i, watch)
 
-    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas(), workers(threads, stopped) as pool:
         jobs = [pool.submit(copy_context().run, work, i) for i in range(count)]
-        try:
-            return [job.result() for job in jobs]
-        except BaseException:
-            stopped.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+        return [job.result() for job in jobs]
 
 
 def one_by_one(solver: SMO, tasks: Sequence[Any]) -> Iterator[tuple[Any, SMO]]:

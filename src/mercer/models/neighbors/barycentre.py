@@ -22,6 +22,7 @@ from mercer.estimator import (
     tell_rounding,
 )
 from mercer.kernels import Kernel
+from mercer.lapack import heard
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Gram, gram_of
 from mercer.rkhs import few_features, mean_of_rows
@@ -235,7 +236,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
 
 def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray) -> None:
     """Refuse inner products ⟨μ_c, μ_c′⟩ that are not those of vectors, beyond rounding."""
-    low = float(np.linalg.eigvalsh(inner)[0]) if len(inner) <= JUDGED else 0.0
+    low = float(heard(np.linalg.eigvalsh, inner)[0]) if len(inner) <= JUDGED else 0.0
     if low < -INDEFINITE * float(lengths.sum()):
         raise NotPositiveDefinite(
             f"{who()}: the inner products of the barycentres have the eigenvalue {low:.6g} < 0, so "

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import svd
 
 from mercer.errors import InvalidInput, who
 from mercer.estimator import Sample, beyond_features
 from mercer.kernels import Kernel
+from mercer.lapack import svd
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import gram_of
 from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
@@ -349,9 +349,7 @@ def find_axes(rows: FeatureRows, k: int | None, few: SubspaceIteration | None = 
     )
     mean = rows.mean()
     if way == "svd":
-        _, sigma, Vt = svd(
-            rows.centred(mean), full_matrices=False, check_finite=False, overwrite_a=True
-        )
+        _, sigma, Vt = svd(rows.centred(mean), overwrite_a=True)
         values = without_rounding(sigma**2, Vt.T, mean, rows.weight, squared=False)
         return Axes(values, Vt.T, mean, float((sigma**2).sum()), way)
     S = rows.scatter(mean) if tall else rows.inner(mean)

@@ -13,13 +13,13 @@ from mercer.domains import is_torch
 from mercer.errors import NotPositiveDefinite, who
 from mercer.estimator import INDEFINITE, JUDGED, Sample, check_definite
 from mercer.kernels import Kernel, unproven
+from mercer.lapack import times
 from mercer.memory import require_memory, smaller_rank
 from mercer.models.pca.components import EPS, RANK, Components, Wanted
 from mercer.operators import Dense, Gram, OnDevice, Operator, gram_of
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
 from mercer.solvers.linear import signs_of
-from mercer.threads import times
 
 # ---- The Gram matrix of centred, weighted features: as an operator, and written into a matrix ----
 

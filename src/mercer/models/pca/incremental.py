@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular, svd
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg import qr, solve_triangular
 
 from mercer.domains import concatenate
 from mercer.errors import NotPositiveDefinite, speaks, who
 from mercer.kernels import Kernel
+from mercer.lapack import dpstrf, heard, svd
 from mercer.memory import require_memory
 from mercer.models.pca.components import (
     EPS,
@@ -122,7 +122,7 @@ class RunningScatter:
         # S ← S + S′ + (W W′/(W + W′)) (μ′ − μ)(μ′ − μ)ᵀ
         between = np.sqrt(self.weight / count.weight * total) * step
         stack = np.vstack([self.R, near, between[None]])
-        R = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: min(stack.shape)]
+        R = heard(qr, stack, mode="r", overwrite_a=True, check_finite=False)[0][: min(stack.shape)]
         return RunningScatter(
             count, self.mean + (total / count.weight) * step, np.ascontiguousarray(R)
         )
@@ -132,7 +132,7 @@ class RunningScatter:
 
         No more than there are rows, or columns. The residual is the largest ‖S v − λ v‖ / λ₁.
         """
-        _, sigma, Vt = svd(self.R, full_matrices=False, check_finite=False)
+        _, sigma, Vt = svd(self.R)
         sigma, Vt = sigma[: self.count.rows], Vt[: self.count.rows]
         values = sigma**2
         top = float(values.max(initial=0.0)) or 1.0
@@ -229,7 +229,7 @@ class SpanBasis:
             lengths = np.maximum(np.linalg.norm(D, axis=0), 1e-150)
             D /= lengths
             TD /= lengths
-        E, upper = qr(self.L[stay].T, mode="economic", check_finite=False)
+        E, upper = heard(qr, self.L[stay].T, mode="economic", check_finite=False)
         signs = np.where(np.diag(upper) < 0, -1.0, 1.0)
         points = kernel.domain.take(self.points, stay)
         return SpanBasis(points, np.ascontiguousarray((signs[:, None] * upper).T)), E * signs

@@ -19,6 +19,7 @@ from mercer.domains import to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.estimator import indefinite, is_sparse
 from mercer.kernels import Kernel, unproven
+from mercer.lapack import heard
 from mercer.memory import named_when_full, require_memory
 from mercer.models.ridge.spectrum import (
     DualSpectrum,
@@ -431,4 +432,4 @@ def dual_of(p: LeastSquares, v: np.ndarray, phi: Any, b: np.ndarray, alpha: Any)
         if error <= 1e-8 * np.linalg.norm(v):
             return a
     dense = phi.toarray() if sp.issparse(phi) else np.asarray(phi, dtype=float)
-    return np.linalg.lstsq(dense.T, v, rcond=None)[0]
+    return heard(np.linalg.lstsq, dense.T, v, rcond=None)[0]

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dtrtri
 
 from mercer.errors import InvalidInput, who
+from mercer.lapack import dtrtri, heard
 from mercer.memory import row_blocks
 from mercer.models.ridge.exact import LEVERAGE, LeastSquares
 from mercer.models.ridge.spectrum import DualSpectrum, PrimalSpectrum, filters
@@ -50,7 +50,7 @@ class DualSmoother:
     def left_out(self, rows: np.ndarray) -> np.ndarray | None:
         """Return r_S = y_S − f₋S(x_S) for the rows S, in the unit of the problem."""
         F = self._project(self.R[:, rows])
-        Q, upper = qr(F, mode="economic", check_finite=False)
+        Q, upper = heard(qr, F, mode="economic", check_finite=False)
         return solve_triangular(upper, Q.T @ self.t) / self.p.s[rows][:, None]
 
     def each_left_out(self) -> np.ndarray:
@@ -100,7 +100,8 @@ class PrimalSmoother:
         """
         Z, e = self.Z[rows], self.e[rows]
         small = len(rows) <= Z.shape[1]
-        values, vectors = np.linalg.eigh(np.eye(min(Z.shape)) - (Z @ Z.T if small else Z.T @ Z))
+        free = np.eye(min(Z.shape)) - (Z @ Z.T if small else Z.T @ Z)
+        values, vectors = heard(np.linalg.eigh, free)
         if values[0] < LEVERAGE:
             return None
         inner = e if small else Z.T @ e

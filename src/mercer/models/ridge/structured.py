@@ -26,6 +26,7 @@ from mercer.estimator import (
     refuse_negative,
 )
 from mercer.kernels import Kernel, as_kernel, require_psd
+from mercer.lapack import heard
 from mercer.memory import require_memory, row_blocks
 from mercer.models.ridge.base import Ridge
 from mercer.models.ridge.exact import LeastSquares
@@ -374,7 +375,7 @@ class StructuredKernelRidge(Ridge):
             L = np.asarray(output_kernel(outputs), dtype=float)
             with speaking_for("StructuredKernelRidge: output_kernel"):
                 check_definite(output_kernel, L)
-            values, vectors = np.linalg.eigh(L)
+            values, vectors = heard(np.linalg.eigh, L)
             kept = values > 1e-14 * max(float(values[-1]), 0.0)
             R = vectors[:, kept] * np.sqrt(values[kept])
             path = LeastSquares(kernel, X, E @ R, weights, False).fit(alpha, alphas)

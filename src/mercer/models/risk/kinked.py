@@ -22,6 +22,7 @@ from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 from mercer.errors import InvalidInput, who
 from mercer.estimator import ONLY, Plan, Study
 from mercer.kernels import Kernel
+from mercer.lapack import heard
 from mercer.losses import Absolute, EpsilonInsensitive, Loss
 from mercer.models.margin import (
     joined,
@@ -93,7 +94,7 @@ def polished(
     system[m:, :m] = system[:m, m:] = border
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", LinAlgWarning)  # a singular system gives no finite answer
-        factors = lu_factor(system, check_finite=False)
+        factors = heard(lu_factor, system, check_finite=False)
         b = 0.0
         for _ in range(2):  # the second is a step of iterative refinement
             residual = np.full(m + border, -a.sum())

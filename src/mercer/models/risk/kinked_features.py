@@ -18,6 +18,7 @@ from scipy.linalg import lstsq, qr
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, check_diagonal
+from mercer.lapack import heard
 from mercer.models.margin import gram_rows
 from mercer.operators import LowRank
 from mercer.settings import get_config
@@ -97,7 +98,7 @@ def dense_features(kernel: Kernel, X: Any) -> np.ndarray:
 
 def _span(F: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return an orthonormal basis of the rows but for rounding, and the rows in it."""
-    Q, R, order = qr(F.T, mode="economic", pivoting=True, check_finite=False)
+    Q, R, order = heard(qr, F.T, mode="economic", pivoting=True, check_finite=False)
     size = np.abs(R.diagonal())
     rank = min(most, int((size > DEPENDENT * size.max(initial=0.0)).sum()))
     inside = np.empty((len(F), rank))

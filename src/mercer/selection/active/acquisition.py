@@ -21,6 +21,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from mercer.domains import concatenate
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import beyond_features
+from mercer.lapack import heard
 from mercer.losses import Logistic
 from mercer.memory import row_blocks
 from mercer.models.gp import GaussianProcessClassifier
@@ -84,7 +85,7 @@ class WeightCovariance:
         if self.offset:
             penalty = penalty[:-1]
         stacked = np.vstack([self.problem.s[:, None] * V, penalty])
-        self.R, self.order = la.qr(stacked, mode="r", pivoting=True)
+        self.R, self.order = heard(la.qr, stacked, mode="r", pivoting=True)
         self.R = self.R[: V.shape[1]]
         d = np.abs(np.diagonal(self.R))
         if len(d) < V.shape[1] or d[-1] <= len(stacked) * np.finfo(float).eps * d[0]:

@@ -100,7 +100,7 @@ class Budget:
             hopeless = stale >= STALE or violation <= box_floor(a, G, root)
             if hopeless or self.stop(violation, len(a)):
                 return violation
-            with single_threaded_blas if len(a) < BLAS_THREADS else nullcontext():
+            with single_threaded_blas() if len(a) < BLAS_THREADS else nullcontext():
                 if rounds == PATIENCE and len(a) <= INTERIOR and fits(len(a)):
                     self._jump(block)
                 else:

@@ -200,7 +200,7 @@ class BoxDescent:
     def close(self) -> None:
         """Let the threads go."""
         if self._executor is not None:
-            self._executor.shutdown()
+            self._executor.shutdown(cancel_futures=True)
 
     def _gathered(self, goal: float) -> None:
         """Take steps on all variables with rows gathered one by one, as long as those are few.

@@ -85,7 +85,8 @@ class FalkonDescent(Passes):
         self.ticker = Ticker("falkon newton")
         self.saving = Saving(options.checkpoint, problem, "FalkonNewton", options.loss)
         saved = self.saving.load()
-        self.state = self._first_pass(gram)
+        with self.saving.resumable():
+            self.state = self._first_pass(gram)
         self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
         if saved is not None:
             self.passes = int(saved.pop("passes"))
@@ -165,6 +166,10 @@ class FalkonDescent(Passes):
     # -- steps --------------------------------------------------------------------------------
     def go(self) -> None:
         """Step until all outputs are done, or a limit is met."""
+        with self.saving.resumable():
+            self._go()
+
+    def _go(self) -> None:
         stuck = 0
         try:
             while (self.excess > 1.0).any() and stuck < 4 and not self.limit:

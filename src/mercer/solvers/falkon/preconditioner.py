@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrmm, dtrsm
-from scipy.linalg.lapack import dlauum, dpotrf
+from scipy.linalg import blas
 
 from mercer.domains import is_torch
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
+from mercer.lapack import MANY, dlauum, dpotrf, dtrmm, dtrsm
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.solvers.falkon.steps import RowSketch
@@ -66,20 +66,23 @@ class HostBuffer:
     def lower(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
         """Return L V or LᵀV."""
         self._set(self._low)
-        return np.asarray(dtrmm(1.0, self.a, V, lower=1, trans_a=int(transpose)))
+        multiply = dtrmm if len(self.a) > MANY else blas.dtrmm
+        return np.asarray(multiply(1.0, self.a, V, lower=1, trans_a=int(transpose)))
 
     def solve_lower(
         self, V: np.ndarray, transpose: bool = False, overwrite: bool = False
     ) -> np.ndarray:
         """Return L⁻¹V or L⁻ᵀV; in the place of V if that may be, and is in Fortran order."""
         self._set(self._low)
-        done = dtrsm(1.0, self.a, V, lower=1, trans_a=int(transpose), overwrite_b=int(overwrite))
+        solve = dtrsm if len(self.a) > MANY else blas.dtrsm
+        done = solve(1.0, self.a, V, lower=1, trans_a=int(transpose), overwrite_b=int(overwrite))
         return np.asarray(done)
 
     def solve_upper(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
         """Return U⁻¹V or U⁻ᵀV."""
         self._set(self._up)
-        return np.asarray(dtrsm(1.0, self.a, V, lower=0, trans_a=int(transpose)))
+        solve = dtrsm if len(self.a) > MANY else blas.dtrsm
+        return np.asarray(solve(1.0, self.a, V, lower=0, trans_a=int(transpose)))
 
     def _set(self, diagonal: np.ndarray) -> None:
         np.einsum("ii->i", self.a)[...] = diagonal
@@ -271,8 +274,9 @@ class KrillPreconditioner:
     def apply(self, R: np.ndarray) -> np.ndarray:
         """Return P⁻¹R."""
         S = self.buffer.solve_lower(R)
+        solve = dtrsm if len(self.factor) > MANY else blas.dtrsm
         for transpose in (0, 1):
-            S = dtrsm(1.0, self.factor, S, lower=1, trans_a=transpose, overwrite_b=1)
+            S = solve(1.0, self.factor, S, lower=1, trans_a=transpose, overwrite_b=1)
         return np.asarray(self.buffer.solve_lower(S, transpose=True))
 
 

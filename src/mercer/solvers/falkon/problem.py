@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,27 @@ class Saving:
             return G, sums
         self._first = {"first_pass": G, "first_sums": sums}
         return G, sums
+
+    @contextmanager
+    def resumable(self) -> Iterator[None]:
+        """Write the state when Ctrl-C ends a solve, and say in a note how to go on."""
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            if self.file is not None:
+                self.file.flush()
+                if self.file.written:
+                    stop.add_note(
+                        f"the same fit with checkpoint={self.file.path!r} goes on from "
+                        f"{self._place()}"
+                    )
+            raise
+
+    def _place(self) -> str:
+        state = self.file.load()
+        if state is None:
+            return "the middle of its first pass"
+        return f"step {state.get('iteration', state.get('step'))}"
 
     def keep(self, state: dict[str, Any], now: bool) -> None:
         """Remember a state, and write it when that is due, or now."""

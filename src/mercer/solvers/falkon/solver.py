@@ -131,16 +131,17 @@ class Falkon:
         clock = Clock(self.max_time)
         saving = Saving(self.checkpoint, problem, "Falkon")
         saved = saving.load()
-        system = CentredSystem(problem, saving)
-        run = FalkonCG(system, self.tol, self.max_iter, clock, self.callback)
-        if saved is None:
-            s = self._run(run, run.start(), "", saving)
-        else:
-            name = str(saved.pop("preconditioner"))
-            system.passes = int(saved.pop("passes"))
-            same = float(saved.pop("tol")) == self.tol
-            s = KrylovState(**saved)
-            s = self._run(run, s if same else run.retake(s), name, saving, same)
+        with saving.resumable():
+            system = CentredSystem(problem, saving)
+            run = FalkonCG(system, self.tol, self.max_iter, clock, self.callback)
+            if saved is None:
+                s = self._run(run, run.start(), "", saving)
+            else:
+                name = str(saved.pop("preconditioner"))
+                system.passes = int(saved.pop("passes"))
+                same = float(saved.pop("tol")) == self.tol
+                s = KrylovState(**saved)
+                s = self._run(run, s if same else run.retake(s), name, saving, same)
         left = int((s.best > 1.0).sum())
         squares = system.units**2
         a = s.best_X * system.norms

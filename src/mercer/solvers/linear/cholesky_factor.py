@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
+from scipy.linalg import blas, lapack
 
 from mercer.errors import InvalidInput
+from mercer.lapack import MANY, dpotri, dpotrs, dtrsm, dtrtri
 from mercer.memory import require_memory
 from mercer.solvers.base import as_columns
 from mercer.solvers.linear.inplace import cuts, mirror, restore
@@ -76,30 +76,31 @@ class TriangularFactor(ABC):
 class CholeskyFactor(TriangularFactor):
     """The lower triangular L with L Lᵀ = K + D + jitter·I, and what follows from it.
 
-    Made by `factor`. Everything is float64.
+        Made by `factor`. Everything is float64.
 
-    Parameters
-    ----------
-    a : ndarray of shape (n, n), Fortran order
-        L in the lower triangle, K itself in the strict upper one.
-    jitter : float
-        What was added to the diagonal to make the factorisation succeed.
-    diagonal : ndarray of shape (n,)
-        The diagonal of K + D, without jitter.
+        Parameters
+        ----------
+        a : ndarray of shape (n, n), Fortran order
+            L in the lower triangle, K itself in the strict upper one.
+        jitter : float
+            What was added to the diagonal to make the factorisation succeed.
+        diagonal : ndarray of shape (n,)
+            The diagonal of K + D, without jitter.
 
-    Attributes
-    ----------
-    n : int
-        Order of the matrix.
-    jitter : float
-        As above; 0.0 when nothing was added.
+        Attributes
+        ----------
+        n : int
+            Order of the matrix.
+        jitter : float
+            As above; 0.0 when nothing was added.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers import factor
-    >>> factor(np.diag([4.0, 16.0])).half_solve(np.array([2.0, 4.0]))
-    array([1., 1.])
+        Examples
+        --------
+        >>> import numpy as np
+    from scipy.linalg import blas, lapack
+        >>> from mercer.solvers import factor
+        >>> factor(np.diag([4.0, 16.0])).half_solve(np.array([2.0, 4.0]))
+        array([1., 1.])
     """
 
     def __repr__(self) -> str:
@@ -218,7 +219,8 @@ class CholeskyFactor(TriangularFactor):
         """
         if self.n == 0:
             return np.zeros((0, 0))
-        out, _ = dpotri(self._copy(), lower=1, overwrite_c=1)
+        invert = dpotri if self.n > MANY else lapack.dpotri
+        out, _ = invert(self._copy(), lower=1, overwrite_c=1)
         mirror(out.T)
         return np.asarray(out)
 
@@ -232,7 +234,8 @@ class CholeskyFactor(TriangularFactor):
         """
         a, self._a = self._a, np.zeros((0, 0), order="F")
         if self.n:
-            dpotri(a, lower=1, overwrite_c=1)
+            invert = dpotri if self.n > MANY else lapack.dpotri
+            invert(a, lower=1, overwrite_c=1)
         return a
 
     def inverse_diagonal(self) -> np.ndarray:
@@ -248,7 +251,8 @@ class CholeskyFactor(TriangularFactor):
         out = np.empty(self.n)
         if self.n == 0:
             return out
-        inverse, _ = dtrtri(self._copy(), lower=1, overwrite_c=1)
+        invert = dtrtri if self.n > MANY else lapack.dtrtri
+        inverse, _ = invert(self._copy(), lower=1, overwrite_c=1)
         for i, j in cuts(self.n, _BLOCK):
             corner, below = np.tril(inverse[i:j, i:j]), inverse[j:, i:j]
             out[i:j] = np.einsum("ij,ij->j", corner, corner) + np.einsum("ij,ij->j", below, below)
@@ -263,16 +267,18 @@ class CholeskyFactor(TriangularFactor):
         B = self._checked(np.asarray(B, dtype=np.float64))
         if B.size == 0:
             return np.zeros(B.shape)
+        trsm = dtrsm if self.n > MANY else blas.dtrsm
         if B.ndim == 2 and B.shape[1] > 1 and B.flags.c_contiguous:
             # Bᵀ is Fortran ordered as it stands: solve Xᵀ Lᵀ = Bᵀ from the right, no transposition.
-            out = dtrsm(1.0, self._a, B.T, side=1, lower=1, trans_a=1)
-            out = dtrsm(1.0, self._a, out, side=1, lower=1, overwrite_b=1) if both else out
+            out = trsm(1.0, self._a, B.T, side=1, lower=1, trans_a=1)
+            out = trsm(1.0, self._a, out, side=1, lower=1, overwrite_b=1) if both else out
             return np.asarray(out.T)
         columns = as_columns(B)
         if both:
-            out, _ = dpotrs(self._a, columns, lower=1)
+            solve = dpotrs if self.n > MANY else lapack.dpotrs
+            out, _ = solve(self._a, columns, lower=1)
         else:
             # BLAS wrappers write into read-only arrays without complaint.
             own = int(overwrite and columns.flags.writeable)
-            out = dtrsm(1.0, self._a, columns, lower=1, overwrite_b=own)
+            out = trsm(1.0, self._a, columns, lower=1, overwrite_b=own)
         return np.asarray(out.reshape(B.shape, order="F"))

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, qr
+from scipy import linalg
+from scipy.linalg import qr
 from sklearn.utils import check_random_state
 
 from mercer.checks import check_index, check_number
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
+from mercer.lapack import MANY, eigh, heard, times
 from mercer.memory import require_memory
 from mercer.operators import OnDevice
 from mercer.settings import get_config
@@ -29,7 +31,6 @@ from mercer.solvers.base import (
 from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear.device import largest_pairs
 from mercer.solvers.linear.inplace import fortran_float64
-from mercer.threads import times
 
 _PROBES = 16
 _PATIENCE = 20  # Rayleigh-Ritz steps without progress after which the iteration is given up
@@ -110,7 +111,7 @@ class DenseEigen:
             )
             K = np.asarray(A.to_dense())
             check_finite_symmetric(K)
-            values, vectors = eigh(
+            values, vectors = (eigh if n > MANY else linalg.eigh)(
                 fortran_float64(K, overwrite=False),
                 driver="evr" if few else "evd",
                 subset_by_index=[n - k, n - 1] if few else None,
@@ -285,7 +286,8 @@ class _Space:
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the Ritz values, descending, and their vectors in the basis."""
         H = self.H[: self.size, : self.size]
-        values, W = eigh(0.5 * (H + H.T), driver="evd", check_finite=False, overwrite_a=True)
+        H = 0.5 * (H + H.T)
+        values, W = eigh(H, driver="evd", check_finite=False, overwrite_a=True)
         return values[::-1].copy(), np.asfortranarray(W[:, ::-1])
 
     def combine(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -322,7 +324,7 @@ class _Space:
 
 
 def _orthonormal(Y: np.ndarray) -> np.ndarray:
-    return np.asarray(qr(Y, mode="economic", overwrite_a=True, check_finite=False)[0])
+    return np.asarray(heard(qr, Y, mode="economic", overwrite_a=True, check_finite=False)[0])
 
 
 def _refuse_negative(values: np.ndarray, A: Any, slack: float) -> None:

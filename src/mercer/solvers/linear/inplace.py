@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, eigvalsh
-from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
+from scipy.linalg import LinAlgError, lapack
 
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
+from mercer.lapack import MANY, cho_factor, dpotrf, dpotrs, eigh
 from mercer.solvers.linear.krylov import lanczos_top
 
 _PANEL = 64
@@ -53,7 +53,8 @@ def potrf(a: np.ndarray) -> bool:
     if a.shape[0] == 0:
         return True
     with np.errstate(all="ignore"):
-        factorise = dpotrf if a.dtype == np.float64 else spotrf
+        factorise = dpotrf if len(a) > MANY else lapack.dpotrf
+        factorise = factorise if a.dtype == np.float64 else lapack.spotrf
         _, info = factorise(a, lower=1, clean=0, overwrite_a=1)
     # OpenBLAS lets NaN pass with info = 0, but then some Lᵢᵢ is NaN or infinite.
     return info == 0 and bool(np.isfinite(np.diagonal(a)).all())
@@ -107,7 +108,7 @@ def factor_with_ridge(H: np.ndarray, ridges: Iterable[float]) -> Any:
         M.flat[:: len(M) + 1] += ridge
         try:
             # LAPACK works in place on Fortran order, and M is symmetric.
-            return cho_factor(M.T, lower=True, overwrite_a=True, check_finite=False)
+            return cho_factor(M.T, lower=True, overwrite_a=True)
         except (LinAlgError, ValueError):
             continue
     return None
@@ -158,7 +159,7 @@ def not_positive_definite(a: np.ndarray, tried: str, knob: str = "alpha") -> Not
 
 
 def _dense_ends(a: np.ndarray) -> tuple[float, float]:
-    values = eigvalsh(a, overwrite_a=True, check_finite=False)
+    values = eigh(a, eigvals_only=True, overwrite_a=True, check_finite=False)
     return float(values[0]), float(values[-1])
 
 

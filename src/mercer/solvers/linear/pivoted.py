@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.linalg.blas import dgemm, dgemv, dtrsm
+from scipy.linalg.blas import dgemv
 from sklearn.utils import check_random_state
 
 from mercer.checks import check_index, check_number
 from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
+from mercer.lapack import dgemm, dtrsm, eigh, product
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
 from mercer.solvers.base import check_ridge, check_square, describe, precision_of, require_definite
@@ -339,7 +339,7 @@ class NystromPreconditioner:
         G = F * self._root
         s, V = np.zeros(0), np.zeros((0, 0))
         if self.rank:
-            s, V = eigh(G @ G.T, driver="evd", check_finite=False)
+            s, V = eigh(product(G, G.T), driver="evd", check_finite=False)
         s = np.maximum(s, 0.0)
         s += self.rank * np.finfo(np.float64).eps * s.max(initial=0.0)
         # Rows of W: diag(1+s)^(−½) Vᵀ G, so that P⁻¹ = D^(−½) (I − WᵀW) D^(−½).

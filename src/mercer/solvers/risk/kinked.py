@@ -17,6 +17,7 @@ from scipy.linalg import (
 )
 
 from mercer.checks import FOREVER, Clock
+from mercer.lapack import heard
 from mercer.solvers.base import longest_step
 from mercer.solvers.linear import factor_with_ridge
 
@@ -292,7 +293,7 @@ def _solution(M: np.ndarray, rhs: np.ndarray) -> np.ndarray | None:
             if len(M) <= FEW:
                 x = lstsq(M, rhs, check_finite=False)[0]
                 return x + lstsq(M, rhs - M @ x, check_finite=False)[0]
-            factors = lu_factor(M, check_finite=False)
+            factors = heard(lu_factor, M, check_finite=False)
             x = lu_solve(factors, rhs, check_finite=False)
             x = x + lu_solve(factors, rhs - M @ x, check_finite=False)
     except (LinAlgError, ValueError):

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.blas import dgemm, dsymm, dsymv, dtrsm
-from scipy.linalg.lapack import dpotrs, spotrs
+from scipy.linalg.blas import dsymm, dsymv
+from scipy.linalg.lapack import spotrs
 
 from mercer.errors import InvalidInput, speaks, who
+from mercer.lapack import dgemm, dpotrs, dtrsm, heard
 from mercer.memory import require_memory
 from mercer.operators import LowRank, Operator
 from mercer.settings import get_config
@@ -465,11 +466,11 @@ class PrimalMetric:
                 if np.linalg.norm(lack) <= exact:
                     return a
                 if inverse is None:
-                    inverse = np.linalg.pinv(_as_dense(A.T @ A), hermitian=True)
+                    inverse = heard(np.linalg.pinv, _as_dense(A.T @ A), hermitian=True)
                 a = a + A @ (inverse @ lack)
         A = _as_dense(A)
-        a = np.linalg.lstsq(A.T, want, rcond=None)[0]
-        return a + np.linalg.lstsq(A.T, want - A.T @ a, rcond=None)[0]
+        a = heard(np.linalg.lstsq, A.T, want, rcond=None)[0]
+        return a + heard(np.linalg.lstsq, A.T, want - A.T @ a, rcond=None)[0]
 
 
 class SparseMetric(PrimalMetric):

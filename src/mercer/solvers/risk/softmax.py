@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from mercer.checks import check_index, check_number
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, who
+from mercer.lapack import dpotrf, dpotri
 from mercer.operators import Operator
 from mercer.settings import get_config
 from mercer.solvers.base import checked_matrix

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, said, speaks, who
+from mercer.lapack import heard
 from mercer.memory import require_memory
 from mercer.statistics.base import TestResult
 from mercer.statistics.dependence.conditioning import (
@@ -319,7 +320,8 @@ class _ChiSquares:
     resolution = 0.0
 
     def __init__(self, statistic: float, law: np.ndarray):
-        values = np.maximum(np.linalg.eigvalsh(law), 0.0)  # of a product of two Gram matrices
+        # of a product of two Gram matrices
+        values = np.maximum(heard(np.linalg.eigvalsh, law), 0.0)
         self.observed, self.weights = statistic, values[values > 1e-12 * values.max()]
         self.size = max(1, len(self.weights))
 

@@ -11,6 +11,7 @@ import numpy as np
 from mercer.checks import check_index
 from mercer.errors import who
 from mercer.kernels import RBF, Kernel
+from mercer.lapack import heard
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator, gram_of
 from mercer.solvers import DenseEigen, Eigen, rpcholesky
@@ -274,7 +275,7 @@ class FeatureRegression:
 
     def __init__(self, factor: Factor, target: FeatureTarget):
         centred = target.root[:, None] * factor.centred(target.weights)
-        self.vectors, roots, _ = np.linalg.svd(centred, full_matrices=False)
+        self.vectors, roots, _ = heard(np.linalg.svd, centred, full_matrices=False)
         self.values = roots**2
 
     def left_out(self, target: FeatureTarget, ridge: float | None) -> tuple[float, float]:

@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
-from scipy.linalg.blas import dgemm, dtrsm
-from scipy.linalg.lapack import dpotri, dpotrs
 
 from mercer.errors import InvalidInput
+from mercer.lapack import dgemm, dpotri, dpotrs, dtrsm, times
 from mercer.models.gp.classes.laplace import add_outer, laplace
 from mercer.models.gp.classes.sites import (
     Link,
@@ -30,7 +29,6 @@ from mercer.models.gp.classes.sites import (
     as_link,
     square_buffer,
 )
-from mercer.threads import times
 
 # ---- Moments of one likelihood term times a normal density, to rounding and without
 # cancellation.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsymv, dsyrk, dtrmv, dtrsm
-from scipy.linalg.lapack import dpotrs
+from scipy.linalg.blas import dsymv, dtrmv
 from scipy.special import log_softmax, softmax
 
 from mercer.errors import NotPositiveDefinite
+from mercer.lapack import dgemm, dpotrs, dsyrk, dtrsm, times
 from mercer.models.gp.classes.sites import (
     Approximation,
     SiteApproximation,
@@ -26,7 +26,6 @@ from mercer.models.gp.classes.sites import (
     square_buffer,
 )
 from mercer.solvers.linear import mirror, potrf
-from mercer.threads import times
 
 # ---- The mode of a posterior of latent values by Newton's method with factors that serve twice.
 

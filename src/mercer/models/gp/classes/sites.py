@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotri, dpotrs
 from scipy.special import erfcx, expit, log_expit, log_ndtr, ndtr
 
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
+from mercer.lapack import dpotri, dpotrs, dtrsm
 from mercer.solvers.linear import mirror, potrf
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
-from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, gmres
 
+from mercer.lapack import dtrmm, dtrtri
 from mercer.memory import row_blocks
 from mercer.models.gp.classes.expectations import expected, expected_softmax
 from mercer.models.gp.classes.laplace import add_outer

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk, dtrmm
 
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, who
+from mercer.lapack import dsyrk, dtrmm, eigh, times
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Gram, gram_of
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.linear import mirror, potrf
-from mercer.threads import times
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import concatenate
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.estimator import check_targets, check_weights
+from mercer.lapack import dtrtri, heard
 from mercer.memory import require_memory
 from mercer.models.gp.regression.data import Problem, check_noise
 from mercer.models.gp.regression.evidence import GaussianFit, explain
@@ -187,7 +187,7 @@ def leave_out(
         F = fit.factor.half_solve(np.eye(n))
     whole = np.einsum("ij,ij->j", F, F)  # (C⁻¹)ᵢᵢ
     if H.shape[1]:
-        U = qr(F @ H, mode="economic", check_finite=False)[0]
+        U = heard(qr, F @ H, mode="economic", check_finite=False)[0]
         for _ in range(2):  # the second time takes away what rounding left
             F -= U @ (U.T @ F)
     if groups is None:
@@ -197,7 +197,8 @@ def leave_out(
     mean, variance = np.empty(Z.shape), np.empty(len(Z))
     order = np.argsort(groups, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-        upper = qr(F[:, rows], mode="r", check_finite=False)[0][: len(rows)]  # Q_SS = upperᵀupper
+        # Q_SS = upperᵀupper
+        upper = heard(qr, F[:, rows], mode="r", check_finite=False)[0][: len(rows)]
         least = np.abs(np.diagonal(upper)) ** 2
         _require_others(rows[least <= ALONE * whole[rows]])
         inner = solve_triangular(upper, fit.dual[rows], trans="T")

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
-from scipy.linalg.blas import dtrsm
+from scipy.linalg import LinAlgError, cholesky
 
 from mercer.errors import NotPositiveDefinite, who
+from mercer.lapack import add_square, cho_solve, dtrsm, solve_rows
 from mercer.memory import require_memory
 from mercer.models.gp.sparse.points import (
     EPS,
@@ -33,7 +33,7 @@ from mercer.models.gp.sparse.points import (
 )
 from mercer.operators import Gram, fold, gram_of
 from mercer.solvers.linear import mirror
-from mercer.threads import add_square, single_threaded_blas, solve_rows
+from mercer.threads import single_threaded_blas
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -214,7 +214,7 @@ class SparseEvidence(ABC):
         stack = ExitStack()
         stack.enter_context(np.errstate(over="ignore", invalid="ignore"))  # values are looked at
         if kernel.domain.size(U) <= FEW:
-            stack.enter_context(single_threaded_blas)
+            stack.enter_context(single_threaded_blas())
         return stack
 
     # -- one evaluation -----------------------------------------------------------------------
@@ -283,7 +283,7 @@ class SparseEvidence(ABC):
                 f"rounding: the noise {float(np.min(noise)):.3g}, in units of z², is too small "
                 "beside the kernel's values. Use a larger noise or fewer inducing points."
             ) from None
-        first.gamma = cho_solve((first.posterior, True), b, check_finite=False)
+        first.gamma = cho_solve((first.posterior, True), b)
         self._evaluate(first, noise)
         if not np.isfinite(first.value):
             raise NotPositiveDefinite(
@@ -404,7 +404,7 @@ class CollapsedBound(SparseEvidence):
         self, first: Pass, kernel: Kernel, noise: Any, outer: Any
     ) -> tuple[np.ndarray, float, np.ndarray | None, np.ndarray]:
         t, L, LB, S, p = self.t, first.lower, first.posterior, first.S, first.precision
-        share = cho_solve((LB, True), S, check_finite=False)  # I − B⁻¹
+        share = cho_solve((LB, True), S)  # I − B⁻¹
         M = 0.5 * t * (share + share.T) - first.gamma @ first.gamma.T
         alpha = solve_left(L, first.gamma.copy(order="F"), 1)
         R, right = M, first.gamma
@@ -501,7 +501,7 @@ class FITC(SparseEvidence):
     ) -> tuple[np.ndarray, float, np.ndarray | None, np.ndarray]:
         t, L, LB, S, p = self.t, first.lower, first.posterior, first.S, first.precision
         m = len(L)
-        inverse = np.asfortranarray(cho_solve((LB, True), np.eye(m), check_finite=False))
+        inverse = np.asfortranarray(cho_solve((LB, True), np.eye(m)))
         gamma = np.asfortranarray(first.gamma)
         g = np.empty(self.n)
 

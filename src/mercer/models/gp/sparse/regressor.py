@@ -13,6 +13,7 @@ from mercer import checks, state
 from mercer.checks import check_index
 from mercer.errors import InvalidInput, said, speaks, who
 from mercer.estimator import ONLY, Plan, study_of
+from mercer.lapack import solve_rows
 from mercer.memory import require_memory
 from mercer.models.gp.base import expected_evaluations, search_options, search_rng
 from mercer.models.gp.regression import (
@@ -28,7 +29,6 @@ from mercer.models.gp.sparse.points import check_sample, cross
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
 from mercer.operators import gram_of, spread
 from mercer.solvers import Cost, Solution
-from mercer.threads import solve_rows
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
