@@ -74,7 +74,8 @@ class LaplacianBound(Bound):
         self._x = kernel._to_metric(X)
         self._y = self._x if Y is None else kernel._to_metric(Y)
         self._unit = self.ones((self._x.shape[1],))
-        if getattr(kernel, "_by_columns", False) and self._is_far():
+        self._scaled = not (getattr(kernel, "_by_columns", False) and self._is_far())
+        if not self._scaled:
             self._x, self._y, self._unit = as_they_came(self)
 
     def _is_far(self) -> bool:
@@ -89,7 +90,8 @@ class LaplacianBound(Bound):
         """Return what a device multiplies by without tiles."""
         if self.xp is np:
             return None
-        return fused_form("absolutes", self._x, self._y, self.kernel._profile, self._unit)
+        unit = None if self._scaled else self._unit
+        return fused_form("absolutes", self._x, self._y, self.kernel._profile, unit)
 
     def _both(self, rows: slice, cols: slice) -> tuple[Any, Any]:
         return dense_rows(self._x, rows), dense_rows(self._y, cols)

@@ -217,7 +217,7 @@ class RadialBound(Bound):
             self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self.slow = self._must_be_exact(xx, yy)
         self._unit: Any = None  # what multiplies differences; None for 1
-        if self._exact:
+        if self._exact and not (kernel._rough and self._small):
             self._x, self._y, self._unit = as_they_came(self)
             self._sparse = sp.issparse(self._x)
             self.workspace *= 1 if self._x.dtype == self.dtype else 2
@@ -255,12 +255,15 @@ class RadialBound(Bound):
             return False
         if self.xp is not np:
             xx, yy = xx.detach(), yy.detach()
-        self._radius = radius = float(xx.max()) + float(yy.max())
-        if not np.isfinite(radius):
+        self._radius = float(xx.max()) + float(yy.max())
+        if not np.isfinite(self._radius):
             self._check_finite()
+        # Where they are so near to their centre, rounding does not show.
+        eps = float(self.xp.finfo(self.dtype).eps)
+        self._small = eps * self._radius < CANCELLATION[self._type]
         if self.kernel._rough and self.xp is not np:
             return True
-        return not float(self.xp.finfo(self.dtype).eps) * radius < CANCELLATION[self._type]
+        return not self._small
 
     @property
     def _type(self) -> str:

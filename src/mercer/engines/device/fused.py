@@ -400,7 +400,7 @@ def _sides(form: str, x: Any, y: Any, profile: Profile, unit: Any = None) -> _Si
     d = x.shape[1]
     none = torch.empty(0, dtype=torch.float32, device=x.device)
     if form in ("differences", "absolutes"):
-        unit = x.new_ones(d) if unit is None else unit
+        unit = none if unit is None else unit
         return _Sides(form, profile, x.contiguous(), y.contiguous(), unit, unit, width=d)
     chunk = next((c for c in (32, 64, 128) if 3 * d <= c), 64)
     width = -(-3 * d // chunk) * chunk
@@ -491,6 +491,7 @@ def _launch(sides: _Sides, V: Any) -> Any:
             BM=BM,
             BN=BN,
             T=T,
+            UNITS=differ and len(sides.xn) > 0,
             num_warps=8 if several else 4,
             num_stages=3,
         )

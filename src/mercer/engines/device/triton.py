@@ -53,8 +53,12 @@ def product(
     BM: tl.constexpr,
     BN: tl.constexpr,
     T: tl.constexpr,
+    UNITS: tl.constexpr,
 ):
-    """Write Σⱼ κ(s(xᵢ, yⱼ)) vⱼ over the columns j of one span, for the rows i of one block."""
+    """Write Σⱼ κ(s(xᵢ, yⱼ)) vⱼ over the columns j of one span, for the rows i of one block.
+
+    With UNITS differences of a column are multiplied by its entry of XN.
+    """
     part = tl.program_id(1)
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     inside = rows < n
@@ -80,7 +84,9 @@ def product(
             for k in tl.range(0, WIDTH):
                 xk = tl.load(A + at * WIDTH + k, mask=inside, other=0.0)
                 yk = tl.load(B + to * WIDTH + k, mask=there, other=0.0)
-                gap = (xk[:, None] - yk[None, :]) * tl.load(XN + k)
+                gap = xk[:, None] - yk[None, :]
+                if UNITS:
+                    gap *= tl.load(XN + k)
                 if FORM == 3:
                     s += gap * gap
                 else:
