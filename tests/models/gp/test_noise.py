@@ -91,7 +91,7 @@ def test_before_a_fit_limits_add_no_noise():
 @pytest.mark.parametrize("criterion", ["evidence", "cv", "loo"])
 def test_tune_keeps_a_number_unless_it_is_named(criterion):
     model = GaussianProcessRegressor(RBF(1.0), noise=0.5)
-    how = {"criterion": criterion, "max_iter": 5}
+    how = {"criterion": criterion, "max_iter": 2}
     assert tune(model, X, Y, **how).model.noise_ == pytest.approx(0.5, rel=1e-15)
     named = tune(model, X, Y, bounds={"noise": (0.01, 0.3)}, **how)
     assert 0.01 <= named.params["noise"] <= 0.3 * (1 + 1e-12)

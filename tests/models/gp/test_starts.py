@@ -152,8 +152,8 @@ def test_median_distances_of_every_part():
 
 
 # ------------------------------------------------------------------------- doubts about an end
-@pytest.mark.parametrize("length", [1e-3, 0.1, 1.0, 30.0, 1e3])
-@pytest.mark.parametrize("amplitude", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("length", [1e-3, 30.0, 1e3])
+@pytest.mark.parametrize("amplitude", [1e-4, 1.0])
 def test_an_end_where_all_is_noise_is_doubted(length, amplitude):
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(0, 10, (40, 1)))
