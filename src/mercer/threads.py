@@ -12,7 +12,8 @@ import ctypes
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import lru_cache
 from queue import Empty, Full, Queue
@@ -53,6 +54,31 @@ class _SingleThreadedBLAS:
 
 
 single_threaded_blas = _SingleThreadedBLAS()
+
+
+class Pool(ThreadPoolExecutor):
+    """Threads to share work among; what the system starts no thread for is done by the caller."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Return the future of a call; a limit of memory or of threads does not refuse it."""
+        future: Future = Future()
+        claim = threading.Lock()
+
+        def job() -> None:
+            if not claim.acquire(blocking=False) or not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # raised where the result is asked for
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        try:
+            super().submit(job)
+        except (RuntimeError, MemoryError):  # the job may be queued: whoever claims it works
+            job()
+        return future
 
 
 def _take_control() -> None:
@@ -353,7 +379,11 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
 
     # the options of config(...) hold in the thread as well
     thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError):  # the system starts no more threads
+        yield from items
+        return
     try:
         while True:
             kind, value = ready.get()

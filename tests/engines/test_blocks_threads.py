@@ -240,3 +240,27 @@ def test_a_ticker_speaks_after_two_seconds_and_ends_its_line(capsys, monkeypatch
     quiet.tell("nothing")
     quiet.close()
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_where_no_thread_can_be_started_the_caller_works(allowed, X, monkeypatch):
+    v = np.ones(37)
+    with small_tiles(25), mercer.config(threads=1):
+        expected, product = RBF()(X), RBF().matmul(X, None, v)
+    start, left = threading.Thread.start, iter([True] * allowed)
+
+    def limited(self):
+        if not next(left, False):
+            raise RuntimeError("can't start new thread")  # as under RLIMIT_AS
+        start(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", limited)
+        with small_tiles(25), mercer.config(threads=4):
+            np.testing.assert_array_equal(RBF()(X), expected)
+            np.testing.assert_array_equal(RBF().matmul(X, None, v), product)
+            with pytest.raises(ZeroDivisionError):
+                Broken()(X)
+        assert list(progress.ahead(iter("abc"))) == list("abc")
+        with progress.Pool(2) as pool:
+            assert list(pool.map(abs, range(-9, 0))) == list(range(9, 0, -1))

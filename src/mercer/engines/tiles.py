@@ -14,7 +14,7 @@ tiles are taken in an order that does not depend on the number of threads, so ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache
@@ -26,7 +26,7 @@ from mercer.engines.device import full_precision
 from mercer.errors import InvalidInput
 from mercer.memory import USUAL_TILE, free_memory, on_gpu, require_memory, smaller_tiles
 from mercer.settings import get_config
-from mercer.threads import Progress, single_threaded_blas
+from mercer.threads import Pool, Progress, single_threaded_blas
 
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
@@ -63,7 +63,7 @@ def run_tiles(
                 work(task)
                 progress.step()
         return None
-    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas, Pool(threads) as pool:
         pending = {pool.submit(copy_context().run, work, task) for task in tasks}
         try:
             while pending:

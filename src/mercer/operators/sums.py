@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,7 +20,7 @@ from mercer.engines import (
 )
 from mercer.memory import require_memory
 from mercer.settings import get_config
-from mercer.threads import Progress, single_threaded_blas
+from mercer.threads import Pool, Progress, single_threaded_blas
 
 # ---- Quadratic forms and row sums of a symmetric kernel matrix in one pass over half of its
 # tiles.
@@ -293,7 +292,7 @@ def _share(work: Callable[[slice], None], parts: list[slice], entries: int) -> N
         for part in parts[first::threads]:
             work(part)
 
-    with ThreadPoolExecutor(threads - 1) as pool:
+    with Pool(threads - 1) as pool:
         others = [pool.submit(some, t) for t in range(1, threads)]
         some(0)
         for other in others:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +39,7 @@ from mercer.models.ridge import LeastSquares
 from mercer.selection.grid.ridge import RidgeFold, primal_values, ridge_values
 from mercer.settings import config, get_config
 from mercer.solvers import Rows, factor
-from mercer.threads import single_threaded_blas
+from mercer.threads import Pool, single_threaded_blas
 
 # ---- What stands for a fitted model, and plain fits ----
 
@@ -342,7 +341,7 @@ def walk_together(
             ended = lambda: stop.is_set() or late()  # noqa: E731
             return list(walk.along(mine, counts, ended)), counts
 
-    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas, Pool(threads) as pool:
         jobs = [
             pool.submit(copy_context().run, work, walk, mine)
             for walk, mine in zip(walks, Cs, strict=True)

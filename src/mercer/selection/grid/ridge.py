@@ -16,7 +16,6 @@ Residuals are computed again from the answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ from mercer.models.ridge import LeastSquares
 from mercer.settings import get_config
 from mercer.solvers import factor
 from mercer.solvers.linear import fortran_float64, potrf, restore
-from mercer.threads import single_threaded_blas
+from mercer.threads import Pool, single_threaded_blas
 
 TOL = 2e-10  # error of a value relative to the root mean square of the targets
 LOOSE = 5.0  # times that, as recomputed: rounding of the products
@@ -182,7 +181,7 @@ def shifted_solutions(
     excess = np.stack([c.residual for c in columns]) / wanted
     before, steps, live = None, 0, np.flatnonzero((excess > 1).any(axis=1))
     most = min(MOST, n, int(SHARE * get_config().memory) // (2 * 8 * n * max(1, len(B))))
-    with single_threaded_blas, ThreadPoolExecutor(get_config().threads) as pool:
+    with single_threaded_blas, Pool(get_config().threads) as pool:
         while len(live) and steps < most:
             last = np.stack([columns[j].last for j in live])
             W = _times(K, S[live], None if U is None else U[live], last, pool)
