@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer import state
+from mercer.checks import as_number
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
@@ -28,6 +29,7 @@ from mercer.models.margin.problems import (
     check_price,
     check_share,
     gram_rows,
+    moved,
     solve,
     solver_of,
     split,
@@ -82,10 +84,16 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         """Refuse illegal parameters before any work."""
         solver_of(self)
         self._check_flags()
+        if as_number(self.C) == np.inf:
+            raise InvalidInput(
+                f"{type(self).__name__}: C={self.C!r}; give a finite number > 0. The function of "
+                "least norm with no error outside the tube is that of every C so large that "
+                "support_kind_ has no 'bound'; if it always has one, there is no such function."
+            )
         check_positive(self, "C")
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        return prepare_targets(self, X, y, sample_weight)
+        return moved(prepare_targets(self, X, y, sample_weight), bool(self.fit_intercept))
 
     def _store(self, data: Sample, machine: Machine) -> None:
         store_one(self, data, machine)
