@@ -20,7 +20,7 @@ import numpy as np
 from mercer.checks import Clock, as_number, positive, step_limit
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
 from mercer.estimator import JUDGED, Sample, check_definite, is_plain_linear, linear_weights
-from mercer.kernels import Kernel, check_diagonal, unproven
+from mercer.kernels import Kernel, Linear, check_diagonal, unproven
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
@@ -188,7 +188,8 @@ def around_mean(kernel: Kernel, X: Any, offset: bool) -> Any:
     With an offset nothing else changes: of f = Σ aᵢ xᵢ·x + b with Σaᵢ = 0 only b is another. Where
     rows are not moved, they are returned themselves.
     """
-    if not (offset and is_plain_linear(kernel) and isinstance(X, np.ndarray)):
+    linear = offset and isinstance(kernel, Linear) and is_plain_linear(kernel)
+    if not linear or not isinstance(X, np.ndarray):
         return X
     Z = X - X[:1]
     Z -= Z.mean(axis=0)
