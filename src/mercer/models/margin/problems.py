@@ -89,7 +89,7 @@ def solve_all(
         problem, start, taken = problems[i], None if starts is None else starts[i], 0
         if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
             fine = SMO(min(FINE, solver.tol), STEPS, clock.rest(), callback)
-            solution = fine.solve(problem, start, rows, sharp=False)
+            solution = fine.solve(problem, start, rows, sharp=solver.tol <= FINE)
             if solution.converged:
                 return solution
             if is_good(solution, solver.tol):

@@ -208,10 +208,16 @@ class CheckedBox:
         floor = ROUNDING * float((terms * (self.upper - self.lower)).sum())
         size = 0.5 * float(root @ np.abs(a)) ** 2 + float(np.abs(self.p) @ np.abs(a))
         floor = min(floor, NEGLIGIBLE * size)
-        own = np.abs(reduced) + np.where(Qa != 0, np.abs(G), 0.0)  # of the sums made here
-        error = rounding_of(a, root, Qa.dtype) + np.finfo(Qa.dtype).eps * own
-        above, below = (error + reduced) * (a - self.lower), (error - reduced) * (self.upper - a)
-        hidden = max(0.0, float(np.maximum(above, below).sum()) - gap)
+        del best, terms, shift, up, down  # a problem may have little memory
+        error = np.abs(reduced)  # of the sums made here, then of Qa
+        np.add(error, np.abs(G, out=G), out=error, where=Qa != 0)
+        error *= np.finfo(Qa.dtype).eps
+        error += rounding_of(a, root, Qa.dtype)
+        above = error + reduced
+        above *= a - self.lower
+        error -= reduced
+        error *= self.upper - a
+        hidden = max(0.0, float(np.maximum(above, error, out=error).sum()) - gap)
         for g, total in enumerate(self.totals):  # Σa is not quite what it should be
             hidden += abs(multipliers[g] * (math.fsum(a[self.groups == g]) - total))
         point = (value, gap, max(0.0, float(violation)), tuple(multipliers), floor)

@@ -318,7 +318,7 @@ class Rows:
         if not (longer and self.whole and self.exact) or len(points) * self.n > SHARP:
             return None
         f = np.zeros(self.n, dtype=np.longdouble)
-        for some in _cuts(len(points), 64):
+        for some in _cuts(len(points), max(1, 4096 // self.n)):  # copies take little memory
             f += coef[some].astype(np.longdouble) @ self.store[points[some]]
         return f
 
