@@ -56,8 +56,31 @@ class _SingleThreadedBLAS:
 single_threaded_blas = _SingleThreadedBLAS()
 
 
+ROOM = 2**28  # bytes of address space for a thread: its heap, its stack, buffers of BLAS, its tiles
+
+
+def _affordable(threads: int) -> int:
+    """Return how many threads a limit of the address space has room for."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return threads
+        with open("/proc/self/statm") as told:
+            used = int(told.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):  # another system
+        return threads
+    return max(0, min(threads, (limit - used) // ROOM))
+
+
 class Pool(ThreadPoolExecutor):
-    """Threads to share work among; what the system starts no thread for is done by the caller."""
+    """Threads to share work among; what the system has no thread for is done by the caller."""
+
+    def __init__(self, threads: int):
+        count = _affordable(threads)
+        super().__init__(max(1, count))
+        self.alone = count == 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         """Return the future of a call; a limit of memory or of threads does not refuse it."""
@@ -74,6 +97,9 @@ class Pool(ThreadPoolExecutor):
             else:
                 future.set_result(result)
 
+        if self.alone:
+            job()
+            return future
         try:
             super().submit(job)
         except (RuntimeError, MemoryError):  # the job may be queued: whoever claims it works
