@@ -191,11 +191,14 @@ def around_mean(kernel: Kernel, X: Any, offset: bool) -> Any:
     linear = offset and isinstance(kernel, Linear) and is_plain_linear(kernel)
     if not linear or not isinstance(X, np.ndarray):
         return X
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore"):
+        far, wide = np.maximum(-low, high), high - low
+        if not far @ far > FAR * (wide @ wide) > 0:
+            return X
     Z = X - X[:1]
     Z -= Z.mean(axis=0)
-    with np.errstate(over="ignore"):
-        far, wide = (float(np.einsum("ij,ij->i", M, M).max(initial=0.0)) for M in (X, Z))
-    return Z if far > FAR * wide > 0 else X
+    return Z
 
 
 def moved(data: Sample, offset: bool) -> Sample:

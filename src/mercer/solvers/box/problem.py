@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -165,12 +165,17 @@ class CheckedBox:
         Where that is all that is left between the bounds, the multipliers are an interval, and the
         middle of it is found only if none of them seems to be at an end.
         """
+        if not self.totals:
+            return
+        low, high = a - self.lower, self.upper - a
+        room, small = np.minimum(low, high), RESIDUE * float(np.abs(a).sum())
+        if len(self.totals) == 1 and float(room.max(initial=0.0)) > small:
+            return
         for g in range(len(self.totals)):
-            free = (self.groups == g) & (a > self.lower) & (a < self.upper)
-            low, high = (a - self.lower)[free], (self.upper - a)[free]
+            free = (self.groups == g) & (room > 0)
             residue = RESIDUE * float(np.abs(a[self.groups == g]).sum())
-            if len(low) and float(np.minimum(low, high).max()) <= residue:
-                a[free] = np.where(low < high, self.lower[free], self.upper[free])
+            if free.any() and float(room[free].max()) <= residue:
+                a[free] = np.where(low < high, self.lower, self.upper)[free]
 
     def judge(self, a: np.ndarray, Qa: np.ndarray, diagonal: np.ndarray) -> BoxPoint:
         """Return value, gap, violation and multipliers of a feasible a, given Qa and diag Q.
@@ -204,14 +209,16 @@ class CheckedBox:
         gap = float((reduced * (a - best)).sum())
         value = float(0.5 * (a @ Qa) + self.p @ a)
         root = np.sqrt(np.maximum(diagonal, 0.0))
-        terms = root * (root @ np.abs(a)) + np.abs(self.p) + np.abs(shift)
+        sizes, linear = np.abs(a), np.abs(self.p)
+        reach = root @ sizes
+        terms = root * reach + linear + np.abs(shift)
         floor = ROUNDING * float((terms * (self.upper - self.lower)).sum())
-        size = 0.5 * float(root @ np.abs(a)) ** 2 + float(np.abs(self.p) @ np.abs(a))
+        size = 0.5 * float(reach) ** 2 + float(linear @ sizes)
         floor = min(floor, NEGLIGIBLE * size)
-        del best, terms, shift, up, down  # a problem may have little memory
+        del best, terms, shift, up, down, sizes, linear  # a problem may have little memory
         error = np.abs(reduced)  # of the sums made here, then of Qa
         np.add(error, np.abs(G, out=G), out=error, where=Qa != 0)
-        error *= np.finfo(Qa.dtype).eps
+        error *= _eps(Qa.dtype)
         error += rounding_of(a, root, Qa.dtype)
         above = error + reduced
         above *= a - self.lower
@@ -219,7 +226,8 @@ class CheckedBox:
         error *= self.upper - a
         hidden = max(0.0, float(np.maximum(above, error, out=error).sum()) - gap)
         for g, total in enumerate(self.totals):  # Σa is not quite what it should be
-            hidden += abs(multipliers[g] * (math.fsum(a[self.groups == g]) - total))
+            mine = a if len(self.totals) == 1 else a[self.groups == g]
+            hidden += abs(multipliers[g] * (math.fsum(mine.tolist()) - total))
         point = (value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
         return BoxPoint(*point, hidden, NEGLIGIBLE * size)
 
@@ -264,8 +272,14 @@ def rounding_of(a: np.ndarray, root: np.ndarray, dtype: Any = float) -> np.ndarr
 
     A sum of m products is off by at most mε/2 of the sum of their sizes, |Qᵢⱼaⱼ| ≤ rootᵢ rootⱼ|aⱼ|.
     """
-    part = 0.5 * float(np.finfo(dtype).eps) * (np.count_nonzero(a) + 2)
+    part = 0.5 * _eps(dtype) * (np.count_nonzero(a) + 2)
     return part * float(root @ np.abs(a)) * root
+
+
+@lru_cache(maxsize=4)
+def _eps(dtype: Any) -> float:
+    """Return the spacing of numbers at 1."""
+    return float(np.finfo(dtype).eps)
 
 
 def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:
