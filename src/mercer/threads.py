@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import lru_cache
@@ -84,6 +84,57 @@ def one_openmp_thread() -> Iterator[None]:
 
     with threadpool_limits(1, user_api="openmp"):
         yield
+
+
+ROOM = 2**28  # bytes of address space for a thread: its heap, its stack, buffers of BLAS, its tiles
+
+
+def _affordable(threads: int) -> int:
+    """Return how many threads a limit of the address space has room for."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return threads
+        with open("/proc/self/statm") as told:
+            used = int(told.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):  # another system
+        return threads
+    return max(0, min(threads, (limit - used) // ROOM))
+
+
+class Pool(ThreadPoolExecutor):
+    """Threads to share work among; what the system has no thread for is done by the caller."""
+
+    def __init__(self, threads: int):
+        count = _affordable(threads)
+        super().__init__(max(1, count))
+        self.alone = count == 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Return the future of a call; a limit of memory or of threads does not refuse it."""
+        future: Future = Future()
+        claim = threading.Lock()
+
+        def job() -> None:
+            if not claim.acquire(blocking=False) or not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # raised where the result is asked for
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if self.alone:
+            job()
+            return future
+        try:
+            super().submit(job)
+        except (RuntimeError, MemoryError):  # the job may be queued: whoever claims it works
+            job()
+        return future
 
 
 def _take_control() -> None:
@@ -209,7 +260,7 @@ def workers(threads: int, stop: threading.Event | None = None) -> Iterator[Threa
     stop : Event, optional
         What tasks look at that take long; set when the block raises.
     """
-    pool = ThreadPoolExecutor(threads)
+    pool = Pool(threads)
     try:
         yield pool
     except BaseException:
@@ -332,7 +383,11 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
 
     # the options of config(...) hold in the thread as well
     thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError):  # the system starts no more threads
+        yield from items
+        return
     try:
         while True:
             kind, value = ready.get()

@@ -240,3 +240,43 @@ def test_a_ticker_speaks_after_two_seconds_and_ends_its_line(capsys, monkeypatch
     quiet.tell("nothing")
     quiet.close()
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_where_no_thread_can_be_started_the_caller_works(allowed, X, monkeypatch):
+    v = np.ones(37)
+    with small_tiles(25), mercer.config(threads=1):
+        expected, product = RBF()(X), RBF().matmul(X, None, v)
+    start, left = threading.Thread.start, iter([True] * allowed)
+
+    def limited(self):
+        if not next(left, False):
+            raise RuntimeError("can't start new thread")  # as under RLIMIT_AS
+        start(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", limited)
+        with small_tiles(25), mercer.config(threads=4):
+            np.testing.assert_array_equal(RBF()(X), expected)
+            np.testing.assert_array_equal(RBF().matmul(X, None, v), product)
+            with pytest.raises(ZeroDivisionError):
+                Broken()(X)
+        assert list(progress.ahead(iter("abc"))) == list("abc")
+        with progress.Pool(2) as pool:
+            assert list(pool.map(abs, range(-9, 0))) == list(range(9, 0, -1))
+
+
+def test_a_limit_of_the_address_space_leaves_room_for_fewer_threads(X, monkeypatch):
+    resource = pytest.importorskip("resource")
+    with open("/proc/self/statm") as told:
+        used = int(told.read().split()[0]) * resource.getpagesize()
+    with small_tiles(25), mercer.config(threads=1):
+        expected = RBF()(X)
+    for room, threads in ((0, 0), (1.5, 1), (3.5, 3), (99, 4)):
+        limit = used + int(room * progress.ROOM)
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
+        with progress.Pool(4) as pool:
+            assert pool.alone == (threads == 0) and abs(pool._max_workers - threads) <= 1
+            assert pool.submit(threading.get_ident).result() != 0
+        with small_tiles(25), mercer.config(threads=4):
+            np.testing.assert_array_equal(RBF()(X), expected)

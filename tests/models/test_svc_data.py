@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
-from mercer import RBF, SVC, Constant, Linear, Matern
+from mercer import RBF, SVC, Constant, KernelERM, KernelMachine, Linear, Matern
 from mercer.errors import InvalidInput, NotConverged, NotPositiveDefinite
 from tests.models.margins import blobs
 
@@ -239,3 +239,22 @@ def test_bad_data_are_named():
         model.predict(X[:, :2])
     with pytest.raises(InvalidInput, match="inf at row 1"):
         SVC("poly").fit(X, y).decision_function([[0, 0, 0], [1e200, 0, 0]])
+
+
+MIXED = {
+    "numbers, str": np.array([1, "a"] * 10, dtype=object),
+    "bytes, numbers": np.array([1, b"a"] * 10, dtype=object),
+    "str, tuple": np.array([("a",), "b"] * 10, dtype=object),
+}
+
+
+@pytest.mark.parametrize("kinds", MIXED)
+@pytest.mark.parametrize(
+    "model", [SVC(), KernelMachine(), KernelERM("rbf", "hinge")], ids=lambda m: type(m).__name__
+)
+def test_labels_of_mixed_kinds_are_refused_by_their_kinds(model, kinds):
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    match = rf"{type(model).__name__}: y mixes labels of several kinds \({kinds}\); convert all"
+    with pytest.raises(InvalidInput, match=match):
+        model.fit(X, MIXED[kinds])
+    model.fit(X, [str(label) for label in MIXED[kinds]])  # the cure

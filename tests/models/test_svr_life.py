@@ -58,6 +58,21 @@ def test_parameters_that_make_no_sense_are_refused(cls, params, name):
     assert not hasattr(model, "support_")
 
 
+@pytest.mark.parametrize("cls", [SVR, NuSVR])
+def test_an_infinite_price_is_refused_with_another_way_to_the_function(cls):
+    with pytest.raises(InvalidInput, match=r"finite number > 0.*support_kind_ has no 'bound'"):
+        cls(C=np.inf).fit(*waves(20))
+
+
+def test_the_tube_without_violations_is_that_of_a_large_price():
+    X, y = waves(20)
+    models = [SVR("rbf", C, 0.05, tol=1e-6).fit(X, y) for C in (1e4, 1e6)]
+    for model in models:
+        assert (model.support_kind_ == "margin").all()
+        assert abs(model.predict(X) - y).max() <= 0.05 + 1e-6
+    np.testing.assert_allclose(*(model.predict(X) for model in models), atol=1e-5)
+
+
 @pytest.mark.parametrize("epsilon", [-0.1, np.nan, np.inf, "wide", None])
 def test_a_tube_that_is_none_is_refused(epsilon):
     with pytest.raises(InvalidInput, match="SVR: epsilon"):

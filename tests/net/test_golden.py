@@ -72,7 +72,7 @@ def test_a_model_file_says_the_same(name, tmp_path):
         mercer.save(model, tmp_path / "again.mercer")
         again = tmp_path / "again.mercer"
         assert content(again) == content(path)
-        if same_versions(path, again):
+        if same_versions(path, again) and not new_parameters(again):
             assert again.read_bytes() == path.read_bytes()
     check_answers(name, model)
 
@@ -95,10 +95,23 @@ def header(path):
     return json.loads(raw[48:end]), -(-end // 64) * 64
 
 
+#: Parameters that classes have got since, with the value that files without them stand for.
+SINCE = {"decision_function_shape": "ovr"}
+
+
+def new_parameters(path):
+    """Which parameters a file holds that the golden files do not."""
+    return {name for told in header(path)[0]["objects"] for name in told["params"]} & set(SINCE)
+
+
 def content(path):
     """What a file holds, but for the versions of the libraries that wrote it."""
     told, end = header(path)
     told.pop("written_by")
+    for part in told["objects"]:
+        for name, value in SINCE.items():
+            if part["params"].get(name) == value:
+                del part["params"][name]
     return told, path.read_bytes()[end:]
 
 

@@ -69,6 +69,7 @@ from mercer.estimator.scores import (
     Hits as Hits,
     Together as Together,
     accuracy as accuracy,
+    geometric_margin as geometric_margin,
     given_targets as given_targets,
     judged_blocks as judged_blocks,
     r_squared as r_squared,

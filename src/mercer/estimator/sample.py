@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,8 @@ class Sample:
         The classes, for a classifier.
     column : bool, default=True
         Whether there is one target a point, and answers have no second axis.
+    given : collection or None
+        The points where they were, if X has been moved.
     """
 
     kernel: Kernel
@@ -55,6 +58,7 @@ class Sample:
     n: int = 0
     classes: np.ndarray | None = None
     column: bool = True
+    given: Any = None
 
     @property
     def outputs(self) -> int:
@@ -107,6 +111,16 @@ def check_labels(y: Any, n: int) -> np.ndarray:
         raise InvalidInput(
             f"{who()}: y has missing labels (NaN or None); drop those rows, or give them a "
             "label of their own."
+        )
+    kinds = (
+        sorted({_kind(v) for v in y})
+        if getattr(getattr(y, "dtype", None), "kind", "") == "O"
+        else []
+    )
+    if len(kinds) > 1:
+        raise InvalidInput(
+            f"{who()}: y mixes labels of several kinds ({', '.join(kinds)}); convert all to text, "
+            "or all to numbers."
         )
     try:
         y = column_or_1d(y, warn=True)
@@ -243,6 +257,12 @@ def _has_missing(y: Any) -> bool:
     if isinstance(y, np.ndarray) and y.dtype.kind in "biuUS":
         return False
     return any(_is_missing(v) for v in np.asarray(y, dtype=object).ravel())
+
+
+def _kind(label: Any) -> str:
+    """Return what kind of label it is, numbers all of one kind."""
+    number = isinstance(label, bool | np.bool_ | numbers.Real)
+    return "numbers" if number else type(label).__name__
 
 
 def _is_missing(value: Any) -> bool:

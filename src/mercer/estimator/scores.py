@@ -318,3 +318,48 @@ def r_squared(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> fl
         1 for perfect predictions, 0 for those no better than the mean of y.
     """
     return score_as(self, X, y, sample_weight, classes=False)
+
+
+def geometric_margin(model: Any, codes: Any) -> float:
+    """Return how far, in feature space, training points are from where classes change, at least.
+
+    Of two classes min y(f(x) + b)/‖f‖, of more the least (f_c − f_d)(x)/‖f_c − f_d‖ over the points
+    x of every class c and the other classes d, offsets included. Negative if a point is on the
+    wrong side.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted, with a `function_` of its training points.
+    codes : array of shape (n,), or None
+        The numbers of their classes, −1 for rows that do not count; None where they are not kept.
+    """
+    owner = type(model).__name__
+    if codes is None:
+        raise AttributeError(
+            f"{owner}: margin_ is that of the training points, and this fit keeps centres or sums "
+            "in their place; fit with another solver, or take decision_function(X) over "
+            "function_.norm()."
+        )
+    if not model.kernel_.domain.holds_points:
+        raise AttributeError(
+            f"{owner}: margin_ needs the kernel values of the training points, which a model of a "
+            "precomputed kernel does not keep; divide decision_function(K) by the norm √(aᵀKa)."
+        )
+    codes = np.asarray(codes).astype(int)
+    f, b = model.function_, np.reshape(model.intercept_, -1)
+    some = np.flatnonzero(codes >= 0)
+    values = np.reshape(f(model.X_fit_), (len(codes), -1))
+    coef = np.reshape(f.coef, (len(codes), -1))
+    inner = coef.T @ (values - b)  # ⟨f_c, f_d⟩
+    if values.shape[1] == 1:
+        ahead = np.where(codes[some] == 1, 1.0, -1.0) * values[some, 0]
+        square = np.broadcast_to(inner[0, 0], len(some))
+    else:
+        mine, size = codes[some], inner.diagonal()
+        ahead = values[some, mine][:, None] - values[some]
+        square = size[mine][:, None] + size - inner[mine] - inner[:, mine].T
+        other = np.arange(values.shape[1]) != mine[:, None]
+        ahead, square = ahead[other], square[other]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.min(ahead / np.sqrt(np.maximum(square, 0.0))))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from sklearn.base import clone
 
-from mercer import RBF, SVC, Constant, Linear, Polynomial
+from mercer import RBF, SVC, SVR, Constant, Linear, NuSVC, NuSVR, Polynomial
 from mercer.errors import NotSeparable
 from mercer.models.margin import hulls
 from tests.models.hulls import separable
@@ -96,6 +97,51 @@ def test_an_offset_makes_the_place_of_the_origin_irrelevant(shift):
         moved = SVC(kernel + Constant(1e3 + shift), np.inf).fit(X, y)
         assert moved.margin_ == pytest.approx(plain.margin_, rel=1e-3)
         assert moved.score(X, y) == 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVC("linear", 1.0, tol=1e-6),
+        SVC("linear", 100.0, tol=1e-6),
+        SVC("linear", 1.0, tol=1e-6, probability=True),
+        SVC("linear", 1.0, tol=1e-6, multi_class="ovr"),
+        NuSVC("linear", 0.5, tol=1e-6),
+        SVR("linear", 1.0, tol=1e-6),
+        NuSVR("linear", 0.4, tol=1e-6),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("shift", [1e5, 1e6, 1e7])
+def test_machines_with_an_offset_do_not_mind_where_the_origin_is(model, shift):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((90, 3)) * 2**12) / 2**12  # shifts are exact
+    y = X[:, 0] + 0.5 * rng.standard_normal(90)
+    if hasattr(model, "class_weight"):
+        y = np.digitize(y, [-0.3, 0.4] if model.multi_class == "ovr" else [0.0])
+    move = shift * np.array([1.0, -2.0, 0.5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near, far = clone(model).fit(X, y), clone(model).fit(X + move, y)
+    assert far.solution_.converged
+    np.testing.assert_array_equal(far.support_vectors_, (X + move)[far.support_])
+    what = "decision_function" if hasattr(model, "class_weight") else "predict"
+    ask = getattr(near, what)
+    np.testing.assert_allclose(getattr(far, what)(X + move), ask(X), atol=1e-5 + 1e-12 * shift)
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-5)
+    if getattr(model, "probability", False):
+        # the folds are dealt by kernel values, which change
+        np.testing.assert_allclose(far.predict_proba(X + move), near.predict_proba(X), atol=0.05)
+    left = "loo_decision_function" if hasattr(model, "class_weight") else "loo"
+    loo = getattr(near, left)(X)
+    np.testing.assert_allclose(getattr(far, left)(X + move), loo, atol=1e-3)
+
+
+def test_paths_do_not_mind_either():
+    X, y = separable(8)
+    near, far = (SVC("linear").path(Z, y, [0.1, 10.0], cv=3) for Z in (X, X + 1e6))
+    np.testing.assert_allclose(far.dual, near.dual, rtol=1e-3)
+    np.testing.assert_array_equal(far.scores, near.scores)
 
 
 @pytest.mark.parametrize("far", [0.0, 1.7e9])

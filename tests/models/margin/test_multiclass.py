@@ -149,6 +149,47 @@ def test_one_against_the_rest():
         model.pairwise_decision_function(X)
 
 
+@pytest.mark.parametrize("cls", [SVC, NuSVC])
+def test_decision_functions_have_the_shapes_of_scikit_learn(cls):
+    X, y = load_digits(n_class=5, return_X_y=True)
+    X, y = X[:150] / 16, y[:150]
+    options = {"nu": 0.1} if cls is NuSVC else {"C": 5.0}
+    theirs = {
+        shape: getattr(svm, cls.__name__)(
+            gamma=1 / (2 * 1.5**2), tol=1e-8, decision_function_shape=shape, **options
+        ).fit(X, y)
+        for shape in ("ovr", "ovo")
+    }
+    mine = {
+        shape: cls(RBF(1.5), tol=1e-8, decision_function_shape=shape, **options).fit(X, y)
+        for shape in ("ovr", "ovo")
+    }
+    for shape, columns in (("ovr", 5), ("ovo", 10)):
+        values = mine[shape].decision_function(X)
+        assert values.shape == (150, columns)
+        np.testing.assert_allclose(values, theirs[shape].decision_function(X), atol=1e-4)
+        assert mine[shape].loo_decision_function(X).shape == (150, columns)
+        np.testing.assert_array_equal(mine[shape].predict(X), mine["ovr"].predict(X))
+        np.testing.assert_array_equal(mine[shape].loo(X), mine["ovr"].loo(X))
+    two = cls(decision_function_shape="ovo", **options).fit(X[y < 2], y[y < 2])
+    assert two.decision_function(X).shape == (150,)
+
+
+@pytest.mark.parametrize(
+    ("params", "cure"),
+    [
+        ({"decision_function_shape": "pairs"}, "'ovr' .* or 'ovo'"),
+        (
+            {"decision_function_shape": "ovo", "multi_class": "ovr"},
+            "multi_class='ovr' has no pairs",
+        ),
+    ],
+)
+def test_shapes_that_make_no_sense_are_refused(params, cure):
+    with pytest.raises(InvalidInput, match=cure):
+        SVC(**params).fit([[0.0], [1.0]], [0, 1])
+
+
 def test_three_classes_tell_their_layout_apart():
     # three pairs and three classes: only the rows of dual_coef_ differ
     X, y = load_digits(n_class=3, return_X_y=True)

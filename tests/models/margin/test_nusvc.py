@@ -163,9 +163,9 @@ def test_nu_beyond_the_smaller_class_is_refused_and_the_limit_is_legal():
     model = NuSVC(RBF(1.0), limit).fit(X, y)
     rare = int(y.mean() < 0.5)
     owners = np.repeat([0, 1], model.n_support_)
-    inside = model.support_[(owners == rare) & (model.support_kind_ == "margin")]
-    assert len(inside) <= 1  # the one that rounding of the sum leaves room for
-    np.testing.assert_allclose(np.abs(model.decision_function(X[inside])), 1, atol=1e-3)
+    assert (model.support_kind_[owners == rare] == "bound").all()
+    values = (1 if rare else -1) * model.decision_function(X[y == rare])
+    assert values.max() == pytest.approx(1, abs=1e-3)  # of all larger offsets the first
     assert model.n_support_[rare] == (y == rare).sum()
     NuSVC(RBF(1.0), 1.0, class_weight="balanced").fit(X, y)
     NuSVC(RBF(1.0), 1.0, fit_intercept=False).fit(X, y)  # without an offset nothing to balance
@@ -256,18 +256,25 @@ def test_far_from_the_origin_it_is_the_same():
 
 # -------------------------------------------------------------------- life among other estimators
 def test_common_checks():
-    # ν = ½ is beyond what these data allow: too few of one class, or a weight of almost zero
+    # As of scikit-learn's own NuSVC, whose checks excuse it from the same: no function has a share
+    # of ν margin violations where a class has less than half of that, and the fit says so.
+    rare = "a class of these data has less than half of ν = ½ of the weight"
+    least = "class_weight leaves a class 1e-7 of the weight, too little for any ν"
     infeasible = {
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-        "check_class_weight_classifiers",
+        "check_sample_weight_equivalence_on_dense_data": rare,
+        "check_sample_weight_equivalence_on_sparse_data": rare,
+        "check_class_weight_classifiers": least,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(NuSVC(), on_fail=None, on_skip=None)
+        results = check_estimator(
+            NuSVC(), expected_failed_checks=infeasible, on_fail=None, on_skip=None
+        )
         lower = check_estimator(NuSVC(nu=0.3), on_fail=None, on_skip=None)
-    failed = {r["check_name"] for r in results if r["status"] == "failed"}
-    assert failed == infeasible
+    ended = {r["check_name"]: r for r in results if r["status"] in ("failed", "xfail")}
+    assert set(ended) == set(infeasible)
+    for result in ended.values():
+        assert result["status"] == "xfail" and "is infeasible" in str(result["exception"])
     passed = {r["check_name"] for r in lower if r["status"] == "passed"}
     assert {name for name in infeasible if "equivalence" in name} <= passed
 

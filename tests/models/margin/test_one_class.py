@@ -332,3 +332,15 @@ def test_in_a_pipeline():
     X = cloud(60) * [1.0, 100.0, 0.01]
     said = make_pipeline(StandardScaler(), OneClassSVM(nu=0.1)).fit_predict(X)
     assert 0 <= (said == -1).mean() <= 0.1
+
+
+@pytest.mark.parametrize("weights", [np.full(40, 1e300), np.r_[1e200, np.ones(39)]])
+def test_weights_that_overflow_are_refused_with_a_cure(weights):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    with pytest.raises(InvalidInput, match=r"sample_weight up to .* divide all weights"):
+        OneClassSVM(RBF(1.0)).fit(X, sample_weight=weights)
+    plain = OneClassSVM(RBF(1.0), tol=1e-9).fit(X, sample_weight=weights / weights.max() + 1)
+    large = OneClassSVM(RBF(1.0), tol=1e-9).fit(
+        X, sample_weight=1e9 * (weights / weights.max() + 1)
+    )
+    np.testing.assert_allclose(large.decision_function(X), 1e9 * plain.decision_function(X), atol=1)

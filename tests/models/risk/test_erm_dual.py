@@ -111,7 +111,8 @@ def test_thirty_random_problems(loss):
         assert 0 <= s.gap <= 1e-8 * abs(primal)
         assert s.primal == pytest.approx(primal, rel=1e-12)
         assert s.dual == pytest.approx(dual, rel=1e-9, abs=1e-12)
-        assert s.gap == pytest.approx(primal - dual, abs=1e-12 * max(1.0, abs(primal)))
+        size = max(1.0, abs(primal))  # what rounding may hide is part of the gap
+        assert -1e-12 * size <= s.gap - (primal - dual) <= 1e-9 * size
         assert minimum(X, y, loss, alpha, w, offset) == pytest.approx(primal, rel=1e-6, abs=1e-9)
         np.testing.assert_array_equal(s.value, found.dual_coef)
         f = np.asarray(RBF(1.0)(X)) @ found.dual_coef
@@ -239,7 +240,7 @@ def test_penalties_from_tiny_to_huge_are_told_the_truth_about(loss, alpha):
             assert s.gap <= (1e-6 if s.message else 1e-8) * max(s.primal, s.dual)
         else:
             assert s.message.startswith("Test: ")
-        assert s.gap == pytest.approx(primal - dual, abs=1e-8 * abs(primal) + 1e-12)
+        assert s.gap == pytest.approx(primal - dual, abs=1e-8 * abs(primal) + 1e-11)
         if alpha >= 1e6:
             assert s.converged and abs(found.product).max() < 1e-4
 

@@ -330,6 +330,14 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         self.priors = priors
         self.shared = shared
 
+    @property
+    def function_(self) -> Any:
+        """No function of the RKHS describes a posterior probability."""
+        raise AttributeError(
+            "KDEClassifier has no function_: a posterior probability is a quotient of densities, "
+            "and not in the RKHS."
+        )
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise, tags.input_tags.sparse = False, True

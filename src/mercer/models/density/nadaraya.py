@@ -95,6 +95,14 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     _takes_kernels = True
 
     @property
+    def function_(self) -> Any:
+        """No function of the RKHS describes a local mean."""
+        raise AttributeError(
+            f"{type(self).__name__} has no function_: a local mean is a quotient of two sums over "
+            "the points, and not in the RKHS."
+        )
+
+    @property
     def _degree(self) -> int:
         return 0
 

@@ -110,10 +110,15 @@ def certified(
     n_iter: int,
     tol: float,
     why: Callable[[Solution], str],
+    hidden: float,
 ) -> Solution:
-    """Return the certificate of a machine as it is stored; `why` tells why it is not good."""
+    """Return the certificate of a machine as it is stored; `why` tells why it is not good.
+
+    What rounding may hide of the gap is added to it.
+    """
     dual = float(np.abs(coef).sum()) - 0.5 * square
-    gap, primal = max(0.0, primal - dual), max(primal, dual)
+    gap = max(0.0, primal - dual) + hidden
+    primal = dual + gap
     final = Solution(coef, False, n_iter, residual=violation, gap=gap, primal=primal, dual=dual)
     if is_good(final, tol):
         return replace(final, converged=True)
@@ -146,7 +151,7 @@ def hard_where_possible(
         seconds = None if one.max_time is None else 0.5 * one.max_time
         half = SMO(one.tol, one.max_iter, seconds, one.callback)
         try:
-            machine = _Hulls(data, rows, task, half, offset).machine()
+            machine = _Hulls(data, rows, task, half, offset, C).machine()
         except NotSeparable:
             continue
         weights = data.weights if task.index is None else data.weights[task.index]
@@ -158,8 +163,16 @@ def hard_where_possible(
 class _Hulls:
     """The problem of one task."""
 
-    def __init__(self, data: Sample, rows: Rows, task: Task, solver: SMO, offset: bool):
-        self.data, self.task, self.offset = data, task, offset
+    def __init__(
+        self,
+        data: Sample,
+        rows: Rows,
+        task: Task,
+        solver: SMO,
+        offset: bool,
+        price: float = np.inf,
+    ):
+        self.data, self.task, self.offset, self.price = data, task, offset, price
         self.solver, self.clock = solver, Clock(solver.max_time)
         self.space = space_of(data, rows, task, offset)
 
@@ -223,7 +236,10 @@ class _Hulls:
     ) -> Machine:
         """Return the machine of convex weights, moved and scaled to have no margin violations."""
         y, space = self.task.signs, self.space
-        width, _ = self.strip(space.values(np.asarray(weights * y * unit, dtype=float)))
+        coef = np.asarray(weights * y * unit, dtype=float)
+        width, _ = self.strip(space.values(coef))
+        if np.isfinite(self.price) and width > 0:
+            more *= 1.0 + 4.0 * float(space.rounding(coef)[0].max(initial=0.0)) / width
         unit = more * unit / width if width > 0 else unit
         coef = np.asarray(weights * y * unit, dtype=float)
         f = space.values(coef)
@@ -231,10 +247,14 @@ class _Hulls:
         square = space.square(coef)
         square = float(coef @ f) if square is None else square
         none = np.zeros(len(coef), dtype=bool)
-        primal = 0.5 * square / width**2 if width > 0 else np.inf
+        errors, unsure = space.rounding(coef)
+        sure = width - float(errors.max(initial=0.0))
+        primal = 0.5 * square / sure**2 if sure > 0 else np.inf
+        if np.isfinite(self.price):  # violations cost something, so there must be none for sure
+            primal = 0.5 * square if sure >= 1 else np.inf
         violation = kkt_violation(f, y, coef, none, self.offset)
         why = partial(self.warning, solution.message, tol)
-        final = certified(coef, primal, square, violation, solution.n_iter, tol, why)
+        final = certified(coef, primal, square, violation, solution.n_iter, tol, why, unsure)
         return Machine(self.task.index, coef, none, -middle, square, final)
 
     def strip(self, f: np.ndarray) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from mercer.models.margin.problems import Task
 from mercer.operators import Dense, Gram
 from mercer.settings import get_config
 from mercer.solvers import Rows
+from mercer.solvers.box import rounding_of
 
 # ---- Nearest points of two hulls from explicit features, to the last digits (Wolfe's algorithm).
 # A Gram matrix holds squares: what is 10⁻⁸ of the longest point is rounding there. Least squares
@@ -21,7 +22,8 @@ from mercer.solvers import Rows
 
 
 ROUNDS = 1000
-ROUNDING = 4 * float(np.finfo(float).eps)
+EPS = float(np.finfo(float).eps)
+ROUNDING = 4 * EPS
 
 
 def nearest_points(
@@ -176,6 +178,31 @@ class HullSpace:
             return None
         w = linear_weights(X[self.points[used]], coef[used])
         return float(w @ w)
+
+    def sharp_values(self, coef: np.ndarray) -> np.ndarray | None:
+        """Return `values` in ``numpy.longdouble``, None where they are not to be had."""
+        used = np.flatnonzero(coef)
+        if is_plain_linear(self.data.kernel):
+            return None
+        f = self.given.sharp_product(self.points[used], coef[used])
+        return None if f is None else f[self.points]
+
+    def rounding(self, coef: np.ndarray, dtype: Any = float) -> tuple[np.ndarray, float]:
+        """Return how far rounding may put `values` from the truth, and ‖f‖².
+
+        For the linear kernel the function is that of the weights, as a prediction computes it.
+        """
+        used, X = np.flatnonzero(coef), self.data.X
+        if is_plain_linear(self.data.kernel) and isinstance(X, np.ndarray):
+            rows, some = X[self.points], X[self.points[used]]
+            w = linear_weights(some, coef[used])
+            reach = np.abs(coef[used]) @ np.abs(some - some[:1])
+            lack = 0.5 * EPS * (len(used) + 4) * (reach + np.abs(w))
+            error = 0.5 * EPS * (len(w) + 2) * (np.abs(rows) @ np.abs(w))
+            return error, float(2 * np.abs(w) @ lack + lack @ lack)
+        root = np.sqrt(np.maximum(self.given.diagonal[self.points], 0.0))
+        error = rounding_of(coef, root, dtype)
+        return error, float(error @ np.abs(coef))
 
     def columns(self) -> np.ndarray | None:
         """Return the points as rows of a matrix, centred as `rows` are, for the linear kernel."""

@@ -28,6 +28,7 @@ from mercer.errors import InvalidInput, NotConverged, NotSeparable, speaking_for
 from mercer.kernels import Kernel
 from mercer.memory import require_memory, row_blocks
 from mercer.models.margin.machines import columns_of, machine_values
+from mercer.models.margin.problems import around_mean, way_back
 from mercer.operators import gram_of
 from mercer.solvers import factor
 
@@ -295,12 +296,15 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
         features = kernel._n_features(points)
         values, leave = fitted.copy(), np.zeros(n, dtype=bool)
         columns, several = columns_of(model).T, len(model.intercept_) > 1
+        near = around_mean(kernel, points, offset)
         for j, coef in enumerate(columns):
             used = np.flatnonzero(coef)
             if not len(used):
                 continue
             rows = support[used]
-            mine, a, b = kernel.domain.subset(points, rows), coef[used], model.intercept_[j]
+            mine, a, b = kernel.domain.subset(near, rows), coef[used], model.intercept_[j]
+            if near is not points:
+                b += way_back(points[rows], mine, a)
             free = model.support_kind_[used] == "margin"
             if several and not free.all():
                 # Bound in some problem; here only if inside of the margin by more than the

@@ -61,6 +61,9 @@ class NuSVC(MarginClassifier):
         Weights of the classes, multiplied into the sample weights; shares are then of weights.
     multi_class : {"ovo", "ovr"}, default="ovo"
         More than two classes: one problem for each pair, or one for each class against the rest.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Whether `decision_function` has a column for each class or, with ``multi_class="ovo"``, one
+        for each pair of classes; predictions are the same.
     probability : bool, default=False
         Whether to fit probabilities as well, for `predict_proba`; predictions stay the same. The
         folds behind them keep `C_`, since ν may be infeasible on a part of the rows.
@@ -134,6 +137,7 @@ class NuSVC(MarginClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         multi_class: str = "ovo",
+        decision_function_shape: str = "ovr",
         probability: bool = False,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -145,6 +149,7 @@ class NuSVC(MarginClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
         self.probability = probability
         self.max_iter = max_iter
         self.max_time = max_time
@@ -262,15 +267,23 @@ class _Reduced:
             moved = space.values(coef)
             intercept -= float((moved - f).mean())
             f = moved
-        # The certificate is that of SVC with this C, for the function as it is stored.
-        primal = 0.5 * square + C * float(self.w @ np.maximum(0.0, 1.0 - y * (f + intercept)))
         violation = kkt_violation(f, y, coef, bound, self.offset)
         cure = "scale the columns, or give a larger nu."
 
         def why(final: Solution) -> str:
             return stopped(solution.message, final, tol, cure)
 
-        final = certified(coef, primal, square, violation, solution.n_iter, tol, why)
+        def judged(f: np.ndarray, square: float) -> Solution:
+            """Return the certificate, that of SVC with this C, for the function as it is stored."""
+            short = 1.0 - y * (f + intercept)
+            primal = 0.5 * square + C * float(self.w @ np.maximum(0.0, short))
+            errors, hidden = space.rounding(coef, f.dtype)
+            hidden += C * float(self.w @ np.clip(short + errors, 0.0, errors))
+            return certified(coef, primal, square, violation, solution.n_iter, tol, why, hidden)
+
+        final = judged(f, square)
+        sharp = None if final.converged else space.sharp_values(coef)
+        final = final if sharp is None else judged(sharp, float(coef @ sharp))
         final = replace(final, extra={"C": C})
         return Machine(self.task.index, coef, bound, float(intercept), square, final)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
 from mercer.checks import Clock
-from mercer.errors import speaks
+from mercer.errors import InvalidInput, speaks
 from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
 from mercer.models.margin.machines import (
     MACHINE,
@@ -22,6 +23,7 @@ from mercer.models.margin.machines import (
     weights_of_columns,
 )
 from mercer.models.margin.problems import (
+    HUGE,
     SHARE,
     Machine,
     gram_rows,
@@ -33,6 +35,7 @@ from mercer.models.margin.problems import (
     store_one,
 )
 from mercer.solvers import SMO, BoxQP, Rows, Solution
+from mercer.solvers.box import rounding_of
 
 LEAST = 1e-6  # part of tol below which no solution is asked for
 RIM = 1e-12  # part of ρ by which it is lowered, so that rounding puts no point below it
@@ -163,6 +166,13 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
 
     def _machine(self, data: Sample, rows: Rows) -> Machine:
         w = data.weights
+        size = float(rows.diagonal.max(initial=1.0))
+        if float(w.max()) * len(w) * max(size, 1.0) > HUGE:
+            raise InvalidInput(
+                f"OneClassSVM: sample_weight up to {w.max():.3g} with k(x, x) up to {size:.3g} are "
+                "more than float64 can square; divide all weights by the same number, which "
+                "multiplies f and the level only."
+            )
         none, total = np.zeros(len(w)), float(self.nu) * float(w.sum())
         problem = BoxQP(rows.K, none, none, w, (total,))
         solver, steps, start = solver_of(self), 0, None
@@ -185,14 +195,16 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         # weight is at most νW, whatever the tolerance.
         level = min(solution.extra["multipliers"][0], float(f[a < w].min(initial=np.inf)))
         level -= RIM * abs(level)
-        gap = float(np.maximum((f - level) * a, (f - level) * (a - w)).sum())
+        lengths = np.sqrt(np.maximum(rows.diagonal, 0.0))
+        error = rounding_of(a, lengths)  # what it may hide of the gap is part of it
+        gap = float(np.maximum((error + f - level) * a, (error - f + level) * (w - a)).sum())
+        gap += abs(level * (math.fsum(a) - problem.totals[0]))
         final = replace(
             solution,
             residual=max(0.0, float((f - level)[a > 0].max(initial=0.0))),
             gap=gap,
             primal=solution.dual + gap,  # type: ignore[operator]
         )
-        lengths = np.sqrt(np.maximum(rows.diagonal, 0.0))
         floor = 4 * RIM * float(a @ lengths) * float(w @ lengths)  # rounding, and RIM
         rim = 2 * RIM * abs(level)
         if is_good(replace(final, residual=final.residual - rim), tol, floor):  # type: ignore[operator]

@@ -19,8 +19,8 @@ import numpy as np
 from mercer import checks
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import JUDGED, Sample, check_definite
-from mercer.kernels import Kernel, check_diagonal, unproven
+from mercer.estimator import JUDGED, Sample, check_definite, is_plain_linear, linear_weights
+from mercer.kernels import Kernel, Linear, check_diagonal, unproven
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
@@ -89,7 +89,7 @@ def solve_all(
         problem, start, taken = problems[i], None if starts is None else starts[i], 0
         if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
             fine = SMO(min(FINE, solver.tol), STEPS, clock.rest(), callback)
-            solution = fine.solve(problem, start, rows)
+            solution = fine.solve(problem, start, rows, sharp=solver.tol <= FINE)
             if solution.converged:
                 return solution
             if is_good(solution, solver.tol):
@@ -173,6 +173,39 @@ def gram_rows(kernel: Kernel, X: Any, often: bool = False) -> Rows:
         if often:
             rows.fill()
     return rows
+
+
+FAR = 1e4  # times their spread, both squared, that rows are long from which they are moved
+
+
+def around_mean(kernel: Kernel, X: Any, offset: bool) -> Any:
+    """Return rows of the linear kernel moved to their mean, if that saves digits of x·x'.
+
+    With an offset nothing else changes: of f = Σ aᵢ xᵢ·x + b with Σaᵢ = 0 only b is another. Where
+    rows are not moved, they are returned themselves.
+    """
+    linear = offset and isinstance(kernel, Linear) and is_plain_linear(kernel)
+    if not linear or not isinstance(X, np.ndarray):
+        return X
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore"):
+        far, wide = np.maximum(-low, high), high - low
+        if not far @ far > FAR * (wide @ wide) > 0:
+            return X
+    Z = X - X[:1]
+    Z -= Z.mean(axis=0)
+    return Z
+
+
+def moved(data: Sample, offset: bool) -> Sample:
+    """Return the data of a machine with its points `around_mean`; `store` moves the offset back."""
+    X = around_mean(data.kernel, data.X, offset)
+    return data if X is data.X else replace(data, X=X, given=data.X)
+
+
+def way_back(points: np.ndarray, near: np.ndarray, coef: np.ndarray) -> Any:
+    """Return what the offsets of functions of moved points have more than those of the points."""
+    return (points[0] - near[0]) @ linear_weights(points, coef)
 
 
 def tube_problem(
@@ -406,9 +439,8 @@ def store(model: Any, data: Sample, machines: Sequence[Machine]) -> None:
     given = support if data.kept is None else data.kept[support]
     model.kernel_ = data.kernel
     model.support_ = given
-    model.support_vectors_ = (
-        domain.keep_at(data.X, support) if domain.holds_points else given.copy()
-    )
+    X = data.X if data.given is None else data.given
+    model.support_vectors_ = domain.keep_at(X, support) if domain.holds_points else given.copy()
     model.support_kind_ = np.where(bound[support], "bound", "margin")
     columns = [spread(machine.coef, machine.index, m)[support] for machine in machines]
     pairs = classes > 2 and model.multi_class == "ovo"
@@ -416,6 +448,9 @@ def store(model: Any, data: Sample, machines: Sequence[Machine]) -> None:
         pair_layout(columns, data.y[support], classes) if pairs else np.stack(columns)
     )
     model.intercept_ = np.array([machine.intercept for machine in machines])
+    if data.given is not None and len(support):
+        near, coef = data.X[support], np.stack(columns, axis=1)
+        model.intercept_ -= way_back(X[support], near, coef)
     solution = merged([machine.solution for machine in machines], model.dual_coef_)
     message = f"{type(model).__name__}: {solution.message}" if solution.message else ""
     model.solution_ = replace(solution, message=message)

@@ -39,6 +39,7 @@ from mercer.models.margin.problems import (
     binary_tasks,
     check_price,
     gram_rows,
+    moved,
     soft_machines,
     solver_of,
     store,
@@ -77,6 +78,11 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         "multi_class": checks.Word(
             "ovo", "ovr", says="give 'ovo' (one against one) or 'ovr' (one against the rest)"
         ),
+        "decision_function_shape": checks.Word(
+            "ovr",
+            "ovo",
+            says="give 'ovr' (a column for each class) or 'ovo' (one for each pair)",
+        ),
     }
     _state = (
         MACHINE
@@ -95,6 +101,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
     fit_intercept: bool
     class_weight: Any
     multi_class: str
+    decision_function_shape: str = "ovr"  # what files of before it was a parameter mean
     probability: bool
     support_: np.ndarray
     support_kind_: np.ndarray
@@ -140,7 +147,13 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
     # -- steps of a fit -----------------------------------------------------------------------
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         """Return checked data; of the classes only those that have a row of positive weight."""
-        return prepare_labels(self, X, y, sample_weight, self.class_weight)
+        if self.decision_function_shape == "ovo" and self.multi_class == "ovr":
+            raise InvalidInput(
+                f"{who()}: decision_function_shape='ovo'; give 'ovr' (a column for each class), as "
+                "multi_class='ovr' has no pairs."
+            )
+        data = prepare_labels(self, X, y, sample_weight, self.class_weight)
+        return moved(data, bool(self.fit_intercept))
 
     def _tasks(self, data: Sample, among: np.ndarray | None = None) -> list[Task]:
         """Return the two-class problems, on all points or on those at some positions."""
@@ -175,14 +188,20 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         """Return f(x) + b, positive for the second class; one column a class where there are more.
 
         With ``multi_class="ovo"`` a column is the votes of a class over its pairs, plus less than a
-        third that grows with its values in them; `pairwise_decision_function` gives these.
+        third that grows with its values in them; `pairwise_decision_function` gives these, and so
+        does this method with ``decision_function_shape="ovo"``.
 
         Parameters
         ----------
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self._decisions(machine_values(self, X))
+        return self._shaped(machine_values(self, X))
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        """Return decision values from those of the problems, as the parameters ask for them."""
+        pairs = self.decision_function_shape == "ovo" and has_pairs(self)
+        return values if pairs else self._decisions(values)
 
     def _decisions(self, values: np.ndarray) -> np.ndarray:
         if len(self.classes_) == 2:
@@ -210,14 +229,14 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         return values
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row of X, that of the largest decision value.
+        """Return the class of each row of X, that of the largest decision value of a class.
 
         Parameters
         ----------
         X : collection of points
             New points.
         """
-        return choose_class(self.decision_function(X), self.classes_)
+        return choose_class(self._decisions(machine_values(self, X)), self.classes_)
 
     @offered
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -269,7 +288,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
     def loo(self, X: Any = None) -> np.ndarray:
         """Return about the class of each training point, predicted by a fit without that point.
 
-        That of the largest of `loo_decision_function`.
+        That of the largest decision value of a class by `loo_decision_function`.
 
         Parameters
         ----------
@@ -304,10 +323,10 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
 
         Returns
         -------
-        array of shape (n,) or (n, n_classes)
+        array of shape (n,), (n, n_classes) or (n, n_pairs)
             As `decision_function` returns them.
         """
-        return self._decisions(loo_values(self, X, "loo_decision_function"))
+        return self._shaped(loo_values(self, X, "loo_decision_function"))
 
 
 class SVC(MarginClassifier):
@@ -335,6 +354,9 @@ class SVC(MarginClassifier):
         Weights of the classes, multiplied into the sample weights.
     multi_class : {"ovo", "ovr"}, default="ovo"
         More than two classes: one problem for each pair, or one for each class against the rest.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Whether `decision_function` has a column for each class or, with ``multi_class="ovo"``, one
+        for each pair of classes; predictions are the same.
     probability : bool, default=False
         Whether to fit probabilities as well, for `predict_proba`; predictions stay the same.
     max_iter : int, optional
@@ -405,6 +427,7 @@ class SVC(MarginClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         multi_class: str = "ovo",
+        decision_function_shape: str = "ovr",
         probability: bool = False,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -416,6 +439,7 @@ class SVC(MarginClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
         self.probability = probability
         self.max_iter = max_iter
         self.max_time = max_time

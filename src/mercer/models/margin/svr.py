@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer import checks, state
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
@@ -27,6 +27,7 @@ from mercer.models.margin.problems import (
     Machine,
     check_price,
     gram_rows,
+    moved,
     solve,
     split,
     square_norm,
@@ -36,12 +37,24 @@ from mercer.models.margin.problems import (
 from mercer.solvers import BoxQP, Rows, Solution
 
 
+def _price(C: Any) -> None:
+    """Refuse a C that is no finite number > 0."""
+    if checks.as_number(C) == np.inf:
+        raise InvalidInput(
+            f"{who()}: C={C!r}; give a finite number > 0. The function of least norm with no error "
+            "outside the tube is that of every C so large that support_kind_ has no 'bound'; if it "
+            "always has one, there is no such function."
+        )
+    if not checks.POSITIVE.fits(C):
+        raise InvalidInput(f"{who()}: C={C!r}; {checks.POSITIVE.says}.")
+
+
 class MarginRegressor(RegressorMixin, KernelEstimator):
     """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
 
     _parameters: checks.Constraints = checks.LIMITS | {
         "fit_intercept": checks.Flag(),
-        "C": checks.POSITIVE,
+        "C": checks.Read(_price),
     }
     _state = MACHINE | TARGETS
     _rules = RULES
@@ -81,7 +94,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        return prepare_targets(self, X, y, sample_weight)
+        return moved(prepare_targets(self, X, y, sample_weight), bool(self.fit_intercept))
 
     def _store(self, data: Sample, machine: Machine) -> None:
         store_one(self, data, machine)

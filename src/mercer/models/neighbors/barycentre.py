@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite, speaks, who
@@ -19,6 +20,7 @@ from mercer.estimator import (
     check_weights,
     choose_class,
     find_classes,
+    geometric_margin,
     tell_rounding,
 )
 from mercer.kernels import Kernel
@@ -57,6 +59,9 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         Coefficients of 2μ_c; of two classes those of 2μ₁ − 2μ₀.
     intercept_ : float or array of shape (n_classes,)
         −‖μ_c‖²; of two classes one number, no array of one: ‖μ₀‖² − ‖μ₁‖².
+    margin_ : float
+        Geometric margin: the least distance in feature space from a training point to where the
+        predicted class changes, y(f(x) + b)/‖f‖ for two classes; negative if one is wrong.
     X_fit_ : collection
         The training points.
     kernel_ : Kernel
@@ -134,6 +139,17 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             self.dual_coef_ = 2 * (mean[:, 1] - mean[:, 0]) if two else 2 * mean
             self.intercept_ = float(squares[0] - squares[1]) if two else -squares
         return self
+
+    @property
+    def margin_(self) -> float:
+        """Geometric margin: the least distance from a training point to where the class changes.
+
+        In feature space, y(f(x) + b)/‖f‖ for two classes; negative if a point is on the wrong side.
+        """
+        check_is_fitted(self)
+        a = self.dual_coef_
+        codes = (a > 0).astype(int) if a.ndim == 1 else a.argmax(axis=1)
+        return geometric_margin(self, np.where(a.reshape(len(a), -1).any(axis=1), codes, -1))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return 2μ_c(x) − ‖μ_c‖², the larger the nearer, one column a class.

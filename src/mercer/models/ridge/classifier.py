@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.domains import RowBlocks
@@ -20,6 +21,7 @@ from mercer.estimator import (
     class_weights,
     coded,
     find_classes,
+    geometric_margin,
     takes_dask,
 )
 from mercer.kernels import Kernel
@@ -69,6 +71,9 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         Weights of the kernel's explicit features; None where it has no finite ones.
     intercept_ : float or array of shape (n_classes,)
         The offset; for two classes one number, where scikit-learn has an array of one.
+    margin_ : float
+        Geometric margin: the least distance in feature space from a training point to where the
+        predicted class changes, y(f(x) + b)/‖f‖ for two classes; negative if one is wrong.
     dual_coef_, X_fit_, n_rows_, n_iter_, plan_, kernel_, alpha_, loo_errors_, solution_, function_
         As for `KernelRidge`, for the ±1 targets.
 
@@ -162,6 +167,19 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
         classes = find_classes(y if weights is None else y[weights > 0])
         T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
         return T[:, 1] if len(classes) == 2 else T, weights, classes
+
+    @property
+    def margin_(self) -> float:
+        """Geometric margin: the least distance from a training point to where the class changes.
+
+        In feature space, y(f(x) + b)/‖f‖ for two classes; negative if a point is on the wrong side.
+        """
+        check_is_fitted(self)
+        T, w = vars(self).get("y_fit_"), self.sample_weight_
+        if T is None:
+            return geometric_margin(self, None)
+        codes = (T[:, 0] > 0).astype(int) if T.shape[1] == 1 else T.argmax(axis=1)
+        return geometric_margin(self, codes if w is None else np.where(w > 0, codes, -1))
 
     @takes_dask
     def decision_function(self, X: Any) -> np.ndarray:

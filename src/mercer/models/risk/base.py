@@ -24,6 +24,7 @@ from mercer.estimator import (
     choose_class,
     class_signs,
     feature_weights,
+    geometric_margin,
     in_double,
     in_rows,
     is_stream,
@@ -101,6 +102,23 @@ def _fits_loss(model: Any) -> bool:
         and int(held.get("n_rows_") or 0) >= (not _keeps_targets(model))
         and (coef is None or np.shape(coef) == (*rows, n_features(model)))
     )
+
+
+def margin_of(model: Any) -> float:
+    """Geometric margin: the least distance from a training point to where the class changes.
+
+    In feature space, y(f(x) + b)/‖f‖ for two classes; negative if a point is on the wrong side.
+    """
+    check_is_fitted(model)
+    if vars(model).get("classes_") is None:
+        raise AttributeError(
+            f"{type(model).__name__}: margin_ is that of a classifier, and {model.loss_!r} a loss "
+            "of regression."
+        )
+    y, w = vars(model).get("y_fit_"), model.sample_weight_
+    if y is None or model.dual_coef_ is None:
+        return geometric_margin(model, None)
+    return geometric_margin(model, y if w is None else np.where(w > 0, y, -1))
 
 
 class Risk(KernelEstimator):

@@ -21,7 +21,7 @@ from mercer.estimator import (
     takes_dask,
 )
 from mercer.losses import Loss, as_loss
-from mercer.models.risk.base import RISK_SOLVERS, Risk, classifies, has_probabilities
+from mercer.models.risk.base import RISK_SOLVERS, Risk, classifies, has_probabilities, margin_of
 
 
 class KernelERM(Risk):
@@ -107,6 +107,9 @@ class KernelERM(Risk):
     solution_ : Solution
         Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'; of "falkon"
         the objective and the relative norm of the gradient.
+    margin_ : float
+        Geometric margin: the least distance in feature space from a training point to where the
+        predicted class changes, y(f(x) + b)/‖f‖ for two classes; negative if one is wrong.
     function_ : Function
         The fitted function; of a loss with kinks by ``coef_`` where ``dual_coef_``, which have the
         dual value, are too large for its values (a tiny penalty).
@@ -133,6 +136,8 @@ class KernelERM(Risk):
 
     loss: Any
     solver: str = "auto"
+
+    margin_ = property(margin_of)
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ smoothed. Kernels of few features are fitted by the weights of these.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,9 +39,10 @@ from mercer.models.risk.kinked_features import (
     dual_rows,
     in_span,
     kinked_point,
+    sharp_values,
 )
 from mercer.solvers import SMO, Rows, Solution
-from mercer.solvers.box import CheckedBox
+from mercer.solvers.box import CheckedBox, rounding_of
 
 # ---- The last step of a dual fit: the coefficients between their bounds, from their linear
 # equations.
@@ -110,7 +112,7 @@ def polished(
 # ---- erm dual ----
 
 INSIDE = 1e-9  # part of the box that a free coefficient is away from its ends
-ROUNDING = 4 * float(np.finfo(float).eps)  # of each value of f, at least
+EPS = float(np.finfo(float).eps)
 NEGLIGIBLE = 1e-6  # part of the objective that no gap from rounding may exceed
 SAME = 1e-12  # part of the objective below which gaps count as equal
 LARGEST = float(np.finfo(float).max)
@@ -196,9 +198,15 @@ def _by_weights(
     if exact is not a:
         again = judged(exact, v)
         found = again if _as_good(again.solution, found.solution) else found
-    shift = p.unit * float(rows.centre @ v)
-    product = p.unit * (rows.F @ v) + shift
-    return replace(found, intercept=found.intercept - shift, product=product)
+    shift = rows.centre @ v
+    if not found.solution.converged or found.solution.message:
+        sharp = sharp_values(rows.F, v)  # where rounding hides the gap
+        if sharp is not None:
+            rest: Any = (rows, checked, steps, said, tol, v)
+            found = p.judged(found.dual_coef / p.unit, sharp, *rest)
+            shift = rows.centre.astype(sharp.dtype) @ v
+    product = p.unit * (rows.F @ v) + p.unit * float(shift)
+    return replace(found, intercept=float(found.intercept - p.unit * shift), product=product)
 
 
 def _as_good(new: Solution, old: Solution) -> bool:
@@ -242,6 +250,11 @@ def _by_rows(
             gap, before = float(found.solution.gap or 0.0), float(best.solution.gap or 0.0)
             if gap <= max(before, 1e-3 * tol * float(found.solution.primal or 0.0)):
                 best = found
+    if not best.solution.converged or best.solution.message:
+        a = best.dual_coef / p.unit
+        sharp = rows.sharp_product(np.arange(len(a)), a)  # where rounding hides the gap
+        if sharp is not None:
+            best = replace(p.judged(a, sharp, *rest), product=best.product)
     return best
 
 
@@ -307,25 +320,36 @@ class ScaledTargets:
         w, offset = self.weights, bool(box.totals)
         b = best_offset(self.loss, self.y, f, w) if offset else 0.0
         lowest, highest = dual_slopes(self.loss, self.y)
-        u = np.clip(-self.alpha * a / w, lowest, highest)
+        u = np.clip(-self.alpha * a.astype(f.dtype) / w, lowest, highest)
         losses = self.loss.value(self.y, f + b)
         terms = losses + self.loss.conjugate(self.y, u) - u * (f + b)
         square, apart, distance = float(a @ f), 0.0, 0.0
-        root = np.sqrt(np.maximum(rows.diagonal, 0.0))
-        reach = root * float(root @ np.abs(a))
+        noise = rounding_of(a, np.sqrt(np.maximum(rows.diagonal, 0.0)), f.dtype)
         if v is not None and isinstance(rows, DualFeatures):
-            lack = v - rows.F.T @ a
-            square, apart = float(v @ v), 0.5 * self.alpha * float(lack @ lack)
-            reach = np.abs(rows.F) @ np.abs(v)
-            size = float(np.linalg.norm(np.abs(rows.F).T @ np.abs(a)))
-            distance = float(np.linalg.norm(lack)) / max(size, LEAST)
-        gap = self.unit * (float(w @ np.maximum(terms, 0.0)) + apart)
+            eps = float(np.finfo(f.dtype).eps)
+            lack = np.asarray(v - rows.F.T @ a.astype(f.dtype), dtype=float)
+            spread = float(np.linalg.norm(np.abs(rows.F).T @ np.abs(a)))
+            far = float(np.linalg.norm(lack)) + eps * len(a) * spread
+            square, apart = float(v @ v), 0.5 * self.alpha * far**2
+            noise = eps * len(v) * (np.abs(rows.F) @ np.abs(v))
+            noise += 0.5 * EPS * abs(b - float(rows.centre @ v))  # of the offset as it is kept
+            noise += 2 * eps * len(v) * float(np.abs(rows.centre) @ np.abs(v))
+            distance = float(np.linalg.norm(lack)) / max(spread, LEAST)
+        # f is off by at most this, and what that may hide of the gap is part of it
+        noise = noise + 4 * np.finfo(f.dtype).eps * (np.abs(self.y) + np.abs(f) + abs(b))
+        if self.centre != 0:  # targets and offset were moved
+            moved = abs(b + self.centre / self.unit) if b != 0 else 0.0
+            noise = noise + EPS * (np.abs(self.y) + moved)
+        hidden = float(w * (highest - lowest) @ noise)
+        if offset:
+            hidden += self.alpha * abs(b * math.fsum(a))
+        gap = float(w @ np.maximum(terms, 0.0)) + apart
         primal = self.unit * (float(w @ losses) + 0.5 * self.alpha * square)
+        rounding = gap <= hidden
+        gap = self.unit * (gap + hidden)
         size = max(abs(primal), abs(primal - gap))
         met = gap <= tol * size
-        noise = ROUNDING * (reach + np.abs(self.y) + abs(b))
-        limit = self.unit * float(w * (highest - lowest) @ noise)
-        rounding = gap <= min(limit, NEGLIGIBLE * size)
+        rounding = rounding and gap <= NEGLIGIBLE * size
         variables = split(a, getattr(self.loss, "epsilon", 0.0))
         point = box.judge(variables, f[box.index], rows.diagonal[box.index])
         solution = Solution(

@@ -30,6 +30,7 @@ COPIES = 8  # of the features that a fit makes, one of them of twice the rows
 ROWS = 400  # up to which as many weights as rows are found so, where there are more features
 DEPENDENT = 1e-13  # length of what is left of a row, relative to the longest, that is rounding
 STEPS = 100
+SHARP = 2**20  # numbers up to which values are computed in longer ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,13 @@ def _span(F: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     inside = np.empty((len(F), rank))
     inside[order] = R[:rank].T
     return Q[:, :rank], inside
+
+
+def sharp_values(F: np.ndarray, v: np.ndarray) -> np.ndarray | None:
+    """Return Fv in ``numpy.longdouble``; None for many features, or where that is no longer."""
+    if F.size > SHARP or np.finfo(np.longdouble).eps >= EPS:
+        return None
+    return np.asarray(F.astype(np.longdouble) @ v.astype(np.longdouble))
 
 
 def kinked_point(

@@ -24,7 +24,7 @@ from mercer.estimator import (
     takes_dask,
 )
 from mercer.losses import Logistic, Loss
-from mercer.models.risk.base import RISK_SOLVERS, Risk
+from mercer.models.risk.base import RISK_SOLVERS, Risk, margin_of
 from mercer.models.risk.fit import ERMFit
 from mercer.models.risk.stream import (
     LabelStream,
@@ -131,6 +131,9 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
     solution_ : Solution
         Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'; of "falkon"
         the objective and the relative norm of the gradient.
+    margin_ : float
+        Geometric margin: the least distance in feature space from a training point to where the
+        predicted class changes, y(f(x) + b)/‖f‖ for two classes; negative if one is wrong.
     function_ : Function
         The fitted function.
 
@@ -159,6 +162,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
     _basis_cache: np.ndarray | None = None
 
     score = accuracy
+    margin_ = property(margin_of)
 
     def __init__(
         self,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+)
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
@@ -13,7 +20,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 from mercer import state
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import TakesKernel, check_weights, is_stream, score_blocks
+from mercer.estimator import TakesKernel, check_labels, check_weights, is_stream, score_blocks
 from mercer.features import (
     CHOICE,
     PROTOTYPES,
@@ -172,6 +179,8 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
                     f"KernelMachine: X has {n} rows and y has {_num_samples(y)}; inconsistent "
                     "numbers of samples."
                 )
+            if is_classifier(model) and np.asarray(y, dtype=object).ndim == 1:
+                check_labels(y, n)
             kernel.domain.check_training(X)
             self.kernel_ = kernel = kernel.fit_params(X, weights)
             self.prototypes_, self.prototype_indices_ = choose_prototypes(self, kernel, X, weights)

@@ -1,3 +1,8 @@
-from mercer.solvers.box.problem import BoxQP as BoxQP, CheckedBox as CheckedBox, meets as meets
+from mercer.solvers.box.problem import (
+    BoxQP as BoxQP,
+    CheckedBox as CheckedBox,
+    meets as meets,
+    rounding_of as rounding_of,
+)
 from mercer.solvers.box.rows import Rows as Rows
 from mercer.solvers.box.smo import SMO as SMO, rows_kept as rows_kept, smo_cost as smo_cost

@@ -200,7 +200,16 @@ class Direct:
     def judge(self) -> BoxPoint:
         """Return the certificate of a."""
         a, f = self.answer
+        self.box.settle(a)
+        (self.a,) = self._sorted(a)
         return self.box.judge(a, f, self.rows.diagonal[self.box.index])
+
+    def judge_sharply(self) -> BoxPoint | None:
+        """Return the certificate with products in longer numbers; None if there are none."""
+        a, _ = self.answer
+        f = self.rows.sharp_product(self.box.index, a)
+        diagonal = self.rows.diagonal[self.box.index]
+        return None if f is None else self.box.judge(a, f[self.box.index], diagonal)
 
     def refine(self) -> bool:
         """Say that the rows are in float64 already."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from mercer.solvers.box.block import (
 )
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.box.rows import Rows
+from mercer.threads import Pool
 
 # ---- Variables of a box QP that are moved, with what belongs to them ----
 
@@ -93,7 +93,7 @@ class BoxDescent:
     def __init__(self, box: CheckedBox, rows: Rows, budget: Budget):
         self.box, self.budget = box, budget
         self.outer = 0
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: Pool | None = None
         self._buffers = [np.zeros(0), np.zeros(0)]
         columns = None
         at = box.index
@@ -129,15 +129,31 @@ class BoxDescent:
 
     def judge(self) -> BoxPoint:
         """Return the certificate of a, with f recomputed from the kernel in float64."""
+        view = self.view
+        self.box.settle(view.a)
+        points, coef = self._coefficients()
+        if view.rows.exact or not len(points):
+            view.f[:] = view.rows.product(points, coef, view.columns, self._pool())
+        else:
+            self._recompute(points, coef)
+        return self._judged()
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the points with a coefficient, and the sum of these."""
         view, box = self.view, self.box
         a = view.a if view.signs is None else view.a * view.signs
         total = np.bincount(box.index, weights=a, minlength=box.n)
         points = np.flatnonzero(total)
-        if view.rows.exact or not len(points):
-            view.f[:] = view.rows.product(points, total[points], view.columns, self._pool())
-        else:
-            self._recompute(points, total[points])
-        return self._judged()
+        return points, total[points]
+
+    def judge_sharply(self) -> BoxPoint | None:
+        """Return the certificate with products in longer numbers; None if there are none."""
+        view, box = self.view, self.box
+        f = view.rows.sharp_product(*self._coefficients())
+        if f is None:
+            return None
+        Qa = f[box.index] if view.signs is None else f[box.index] * view.signs
+        return box.judge(view.a, Qa, view.rows.diagonal[box.index])
 
     def _judged(self) -> BoxPoint:
         view = self.view
@@ -190,11 +206,11 @@ class BoxDescent:
         """Lower the violation to goal; return "" or what stopped it."""
         return self._run(goal, self._pool())
 
-    def _pool(self) -> ThreadPoolExecutor | None:
+    def _pool(self) -> Pool | None:
         """Return threads to share long passes among, where there is anything to share."""
         threads = get_config().threads
         if self._executor is None and threads > 1 and len(self.view.f) > 2 * WORKING_SET:
-            self._executor = ThreadPoolExecutor(threads)
+            self._executor = Pool(threads)
         return self._executor
 
     def close(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mercer.solvers.base import checked_matrix
 # Rounding of a sum of many terms, relative to the sum of their absolute values.
 ROUNDING = 64 * float(np.finfo(float).eps)
 NEGLIGIBLE = 1e-9  # part of the terms of the objective that no gap from rounding may exceed
+RESIDUE = 8 * float(np.finfo(float).eps)  # of a sum of coefficients, that rounding leaves of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,8 @@ class BoxQP:
 
         −½ aᵀQa + Σᵢ min_{lowerᵢ ≤ x ≤ upperᵢ} (Gᵢ − b_g) x + Σ_g b_g total_g,   G = Qa + p,
 
-    so the gap is Σᵢ max_x (Gᵢ − b_g)(aᵢ − x), each term ≥ 0.
+    so the gap is Σᵢ max_x (Gᵢ − b_g)(aᵢ − x), each term ≥ 0. G is rounded where it is computed, by
+    at most eᵢ; what that may hide of the gap is added to it.
 
     Parameters
     ----------
@@ -156,8 +159,29 @@ class CheckedBox:
             a[members] += np.sign(rest) * np.clip(abs(rest) - before, 0.0, room - before)
         return np.clip(a, self.lower, self.upper)
 
+    def settle(self, a: np.ndarray) -> None:
+        """Put variables at the bound that only the rounding of their sum keeps from it, in place.
+
+        Where that is all that is left between the bounds, the multipliers are an interval, and the
+        middle of it is found only if none of them seems to be at an end.
+        """
+        if not self.totals:
+            return
+        low, high = a - self.lower, self.upper - a
+        room, small = np.minimum(low, high), RESIDUE * float(np.abs(a).sum())
+        if len(self.totals) == 1 and float(room.max(initial=0.0)) > small:
+            return
+        for g in range(len(self.totals)):
+            free = (self.groups == g) & (room > 0)
+            residue = RESIDUE * float(np.abs(a[self.groups == g]).sum())
+            if free.any() and float(room[free].max()) <= residue:
+                a[free] = np.where(low < high, self.lower, self.upper)[free]
+
     def judge(self, a: np.ndarray, Qa: np.ndarray, diagonal: np.ndarray) -> BoxPoint:
-        """Return value, gap, violation and multipliers of a feasible a, given Qa and diag Q."""
+        """Return value, gap, violation and multipliers of a feasible a, given Qa and diag Q.
+
+        Qa may be in longer numbers, which rounding does less to.
+        """
         G = Qa + self.p
         up, down = a < self.upper, a > self.lower
         multipliers, violation = [], 0.0
@@ -185,19 +209,36 @@ class CheckedBox:
         gap = float((reduced * (a - best)).sum())
         value = float(0.5 * (a @ Qa) + self.p @ a)
         root = np.sqrt(np.maximum(diagonal, 0.0))
-        terms = root * (root @ np.abs(a)) + np.abs(self.p) + np.abs(shift)
+        sizes, linear = np.abs(a), np.abs(self.p)
+        reach = root @ sizes
+        terms = root * reach + linear + np.abs(shift)
         floor = ROUNDING * float((terms * (self.upper - self.lower)).sum())
-        size = 0.5 * float(root @ np.abs(a)) ** 2 + float(np.abs(self.p) @ np.abs(a))
+        size = 0.5 * float(reach) ** 2 + float(linear @ sizes)
         floor = min(floor, NEGLIGIBLE * size)
-        return BoxPoint(value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
+        del best, terms, shift, up, down, sizes, linear  # a problem may have little memory
+        error = np.abs(reduced)  # of the sums made here, then of Qa
+        np.add(error, np.abs(G, out=G), out=error, where=Qa != 0)
+        error *= _eps(Qa.dtype)
+        error += rounding_of(a, root, Qa.dtype)
+        above = error + reduced
+        above *= a - self.lower
+        error -= reduced
+        error *= self.upper - a
+        hidden = max(0.0, float(np.maximum(above, error, out=error).sum()) - gap)
+        for g, total in enumerate(self.totals):  # Σa is not quite what it should be
+            mine = a if len(self.totals) == 1 else a[self.groups == g]
+            hidden += abs(multipliers[g] * (math.fsum(mine.tolist()) - total))
+        point = (value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
+        return BoxPoint(*point, hidden, NEGLIGIBLE * size)
 
 
 @dataclass(frozen=True)
 class BoxPoint:
     """What is known of a feasible point.
 
-    The objective, the duality gap, the KKT violation, the multipliers, and how large a gap may be
-    from rounding alone.
+    The objective, the duality gap, the KKT violation, the multipliers, how large a gap may be from
+    rounding alone, how much of it rounding may hide, and what is nothing beside the terms of the
+    objective.
     """
 
     value: float
@@ -205,11 +246,18 @@ class BoxPoint:
     violation: float
     multipliers: tuple[float, ...]
     floor: float
+    hidden: float
+    nothing: float
 
     def is_good(self, tol: float) -> bool:
         """Whether violation and gap meet a tolerance, or are nothing but rounding."""
         nothing = self.gap <= min(self.floor, tol) and self.violation <= 1e-3 * tol
         return nothing or meets(tol, self.violation, self.gap, self.gap - self.value, -self.value)
+
+    def is_proven(self, tol: float) -> bool:
+        """Whether violation and gap meet a tolerance whatever rounding may hide."""
+        gap, floor = self.gap + self.hidden, min(self.nothing, tol)
+        return meets(tol, self.violation, gap, gap - self.value, -self.value, floor)
 
 
 def meets(
@@ -217,6 +265,21 @@ def meets(
 ) -> bool:
     """Whether a violation meets a tolerance, and a gap that of the objective's size, or a floor."""
     return violation <= tol and gap <= max(tol * max(abs(primal), abs(dual)), floor)
+
+
+def rounding_of(a: np.ndarray, root: np.ndarray, dtype: Any = float) -> np.ndarray:
+    """Return how far rounding may put each entry of Qa from the truth; root² = diag Q.
+
+    A sum of m products is off by at most mε/2 of the sum of their sizes, |Qᵢⱼaⱼ| ≤ rootᵢ rootⱼ|aⱼ|.
+    """
+    part = 0.5 * _eps(dtype) * (np.count_nonzero(a) + 2)
+    return part * float(root @ np.abs(a)) * root
+
+
+@lru_cache(maxsize=4)
+def _eps(dtype: Any) -> float:
+    """Return the spacing of numbers at 1."""
+    return float(np.finfo(dtype).eps)
 
 
 def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:

@@ -24,6 +24,7 @@ LEAST = 8  # rows without which no step can be made
 SAMPLE = 64  # points on which float32 is compared with float64
 AGREEMENT = 2e-6  # largest difference there, relative to the largest entry
 WORTH_THREADS = 2**21  # entries of a pass that is worth a second thread
+SHARP = 2**23  # entries of a product in longer numbers: a second of time, at most
 _ALL = np.zeros(0, dtype=np.int64)
 
 
@@ -301,6 +302,25 @@ class Rows:
         Y = take(X, points)
         X = X if at is None else take(X, at)
         return engine.to_numpy(engine.matmul(kernel, X, Y, coef))
+
+    def sharp_product(self, points: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
+        """Return Σᵢ coefᵢ K[:, pointsᵢ] in ``numpy.longdouble``.
+
+        None where rows are missing or not in float64, where there are too many entries, or where
+        longer numbers are none.
+
+        Parameters
+        ----------
+        points, coef : ndarray
+            Distinct points and their coefficients.
+        """
+        longer = np.finfo(np.longdouble).eps < np.finfo(float).eps
+        if not (longer and self.whole and self.exact) or len(points) * self.n > SHARP:
+            return None
+        f = np.zeros(self.n, dtype=np.longdouble)
+        for some in _cuts(len(points), max(1, 4096 // self.n)):  # copies take little memory
+            f += coef[some].astype(np.longdouble) @ self.store[points[some]]
+        return f
 
 
 def _has_noise(K: Gram) -> bool:

@@ -18,6 +18,7 @@ from mercer.estimator import (
     Sample,
     accuracy,
     check_definite,
+    geometric_margin,
     prepare_labels,
 )
 from mercer.kernels import unproven, with_median
@@ -211,6 +212,9 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         of f taken as smaller than 0.01.
     function_ : Function
         The latent mean.
+    margin_ : float
+        Geometric margin: the least distance in feature space from a training point to where the
+        largest latent mean is another, y(f(x) + b)/‖f‖ for two classes; negative if one is wrong.
 
     Notes
     -----
@@ -508,6 +512,15 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         cross = np.square(gram_of(self.kernel_, X, self.X_fit_).to_dense())
         least = np.divide(cross, own, out=np.zeros_like(cross), where=own > 0)
         return np.maximum(np.average(own, weights=self.sample_weight_), least.max(axis=1))
+
+    @property
+    def margin_(self) -> float:
+        """Geometric margin: the least distance from a training point to where the class changes.
+
+        In feature space, y(f(x) + b)/‖f‖ for two classes; negative if a point is on the wrong side.
+        """
+        check_is_fitted(self)
+        return geometric_margin(self, self.y_fit_)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the latent mean: positive for the second class; one column a class for more.
