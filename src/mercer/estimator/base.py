@@ -32,7 +32,7 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, name_keywords, speaks, who
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
@@ -108,6 +108,7 @@ class TakesKernel:
         if "_state" in vars(cls):
             cls._learned = tuple(cls._state)
         let_blocks_in(cls)
+        name_keywords(cls)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
