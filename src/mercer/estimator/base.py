@@ -62,7 +62,7 @@ def set_params(self: Any, **params: Any) -> Any:
     """
     kernel = params.get("kernel", self.kernel)
     if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
-        params = {**params, "kernel": as_kernel(kernel)}
+        params = {**params, "kernel": as_kernel(kernel, getattr(self, "_offset", 1.0))}
     if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
         given = params.get("loss", getattr(self, "loss", None))
         loss = as_loss(given, type(self).__name__)
@@ -74,6 +74,11 @@ def set_params(self: Any, **params: Any) -> Any:
         if text is None:
             raise
         raise InvalidInput(text) from error
+
+
+def kernel_of(model: Any) -> Kernel:
+    """Return the kernel that a parameter of an estimator means, words of it still open."""
+    return as_kernel(model.kernel, getattr(model, "_offset", 1.0))
 
 
 class TakesKernel:
@@ -96,6 +101,8 @@ class TakesKernel:
     _takes_kernels: bool = False
     #: Whether any kernel will do, so that words on data may advise another one.
     _any_kernel: bool = True
+    #: The offset of kernel="poly": of scikit-learn's machines 0, of its other estimators 1.
+    _offset: float = 1.0
     #: Whether tensors stay tensors, on their device and in their precision; else they become NumPy.
     _on_device: bool = False
     kernel: Any
@@ -136,7 +143,7 @@ class TakesKernel:
     @speaks
     def _kernel(self) -> Kernel:
         try:
-            kernel = as_kernel(self.kernel)
+            kernel = as_kernel(self.kernel, self._offset)
         except InvalidInput as error:
             raise InvalidInput(f"{type(self).__name__}: {error}") from None
         if self._needs_psd:

@@ -101,6 +101,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     array([ 1, -1])
     """
 
+    _offset = 0.0
     _state = MACHINE
     _rules = RULES
 

@@ -71,6 +71,7 @@ def _has_both_numbers(model: Any) -> bool:
 class MarginClassifier(ClassifierMixin, KernelEstimator):
     """Base of `SVC` and `NuSVC`."""
 
+    _offset = 0.0
     _state = (
         MACHINE
         | {

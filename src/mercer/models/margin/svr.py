@@ -41,6 +41,7 @@ from mercer.solvers import BoxQP, Rows, Solution
 class MarginRegressor(RegressorMixin, KernelEstimator):
     """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
 
+    _offset = 0.0
     _state = MACHINE | TARGETS
     _rules = RULES
 
