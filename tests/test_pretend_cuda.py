@@ -71,8 +71,8 @@ MODELS = {
     "neighbours": mercer.KernelNeighborsClassifier(),
     "perceptron": mercer.KernelPerceptron(random_state=0),
     "table encoder": mercer.TableEncoder(),
-    "table regressor": mercer.TableRegressor(),
-    "table classifier": mercer.TableClassifier(),
+    "table regressor": mercer.TableRegressor("rbf"),
+    "table classifier": mercer.TableClassifier("rbf"),
     "table auto": mercer.TableRegressor("auto"),
 }
 

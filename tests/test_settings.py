@@ -1,11 +1,15 @@
 """config: what it takes, what it refuses, and that it ends where its block ends."""
 
 import asyncio
+import contextvars
 import os
+import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import mercer
@@ -90,10 +94,77 @@ def test_one_object_serves_many_blocks():
         assert get_config().threads == 2
 
 
-def test_nothing_is_set_before_the_block():
+def alone(function):
+    """Run a function whose settings end with it."""
+    return contextvars.copy_context().run(function)
+
+
+def test_a_call_acts_from_there_on():
     before = get_config()
-    config(memory=1000)
+
+    def work():
+        config(memory=1000)
+        assert get_config() == replace(before, memory=1000)
+        config(threads=3)
+        assert get_config() == replace(before, memory=1000, threads=3)
+        with config(memory=2000):
+            assert (get_config().memory, get_config().threads) == (2000, 3)
+            config(threads=5)  # ends with the block too
+        assert get_config() == replace(before, memory=1000, threads=3)
+
+    alone(work)
     assert get_config() == before
+
+
+def test_the_cure_of_a_refusal_works_as_it_is_written():
+    X, y = np.random.default_rng(0).standard_normal((300, 2)), np.zeros(300)
+
+    def work():
+        config(memory="100kB")
+        with pytest.raises(mercer.errors.MemoryBudgetExceeded) as refused:
+            mercer.KernelRidge(solver="cholesky").fit(X, y)
+        cure = re.search(r"mercer\.config\(memory='[^']*'\)", str(refused.value))[0]
+        eval(cure)
+        mercer.KernelRidge(solver="cholesky").fit(X, y)
+
+    alone(work)
+
+
+def test_a_call_whose_object_is_entered_later():
+    before = get_config()
+
+    def work():
+        options = config(memory=1000)
+        config(threads=7)
+        with options:  # another setting came between: both stay after the block
+            assert (get_config().memory, get_config().threads) == (1000, 7)
+        assert (get_config().memory, get_config().threads) == (1000, 7)
+
+    alone(work)
+
+    def elsewhere():
+        options, seen = config(memory=1000), []
+
+        def run():
+            with options:
+                seen.append(get_config().memory)
+            seen.append(get_config().memory)
+
+        thread = threading.Thread(target=lambda: contextvars.Context().run(run))
+        thread.start()
+        thread.join()
+        assert seen == [1000, before.memory]
+        assert get_config().memory == 1000
+
+    alone(elsewhere)
+    assert get_config() == before
+
+
+def test_a_refused_call_changes_nothing():
+    before = get_config()
+    with pytest.raises(InvalidInput):
+        config(memory=1000, threads=0)
+    assert get_config() is before
 
 
 def test_threads_do_not_see_each_others_settings():

@@ -27,7 +27,8 @@ def door(folder: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
             # In one step: a table that Ctrl-C cut short would lack names for good.
             sources.update({"__all__": folder, **_read_stub(module)})
         if name not in sources:
-            raise AttributeError(f"module {folder!r} has no attribute {name!r}")
+            meant = "" if name[:1] == "_" else _meant(name, module.__all__)
+            raise AttributeError(f"module {folder!r} has no attribute {name!r}{meant}")
         if sources[name] != folder:
             setattr(module, name, getattr(importlib.import_module(sources[name]), name))
         elif name not in vars(module):
@@ -40,6 +41,12 @@ def door(folder: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         return sorted({*(name for name in vars(module) if name[:2] == "__"), *public, *folders})
 
     return load, listing
+
+
+def _meant(name: str, legal: list[str]) -> str:
+    from mercer.misspelt import name_meant
+
+    return name_meant(name, legal)
 
 
 def _read_stub(module: Any) -> dict[str, str]:

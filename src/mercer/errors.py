@@ -81,10 +81,57 @@ def _speaking(function: Callable[..., Any], name: str, unless_spoken: bool) -> C
         token = _speaker.set(speaker)
         try:
             return function(*args, **options)
+        except TypeError as error:
+            if options:
+                _explain(error, _of(speaker, function), function, options)
+            raise
         finally:
             _speaker.reset(token)
 
     return speaking
+
+
+def _of(speaker: Any, function: Any) -> str:
+    """Return how a function is called that speaks under a name, its own or that of a class."""
+    last = function.__name__
+    return str(speaker) if str(speaker).endswith(last) else f"{speaker}.{last}"
+
+
+# ---- Keywords that a call may not have ----
+
+
+def naming(init: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor say which keyword was meant where it is given one that it has not.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> mercer.KernelRidge(lamda=1.0)
+    Traceback (most recent call last):
+    TypeError: KernelRidge: there is no parameter 'lamda' here; did you mean 'alpha'? It has ...
+    """
+
+    @functools.wraps(init)
+    def constructor(self: Any, *args: Any, **options: Any) -> None:
+        try:
+            init(self, *args, **options)
+        except TypeError as error:
+            _explain(error, type(self).__name__, init, options)
+            raise
+
+    return constructor
+
+
+def name_keywords(cls: type) -> None:
+    """Let the constructor of a class, where it has one of its own, say which keyword was meant."""
+    if "__init__" in vars(cls):
+        cls.__init__ = naming(cls.__init__)  # type: ignore[misc]
+
+
+def _explain(error: TypeError, caller: str, function: Any, options: Any) -> None:
+    from mercer.misspelt import explain_call
+
+    explain_call(error, caller, function, options)
 
 
 # ---- Exceptions and warnings ----

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, naming
 
 __all__ = ["Settings", "config", "get_config", "parse_memory"]
 
@@ -86,7 +86,7 @@ class Settings:
 
 
 _default = Settings(memory=int(0.7 * _physical_memory()), threads=_available_cores())
-_current: ContextVar[Settings] = ContextVar("mercer_settings")
+_current: ContextVar[Settings | None] = ContextVar("mercer_settings", default=None)
 
 
 def get_config() -> Settings:
@@ -99,11 +99,17 @@ def get_config() -> Settings:
     ...     mercer.get_config().memory
     2000000000
     """
-    return _current.get(_default)
+    return _current.get() or _default
 
 
 class config:
-    """Set options inside a ``with`` block, for the thread that enters it.
+    """Set options from here on, or inside a ``with`` block, at whose end they are as before.
+
+    ``mercer.config(memory="2GB")`` acts at once and until the next call; ``with
+    mercer.config(memory="2GB"):`` acts inside the block. Options that are not given stay. Both
+    concern the thread, or the task of asyncio, that calls, and the threads that mercer starts for
+    it. A thread of your own begins with the defaults: call `config` there, or start it with
+    ``contextvars.copy_context().run``; so do processes of joblib.
 
     Parameters
     ----------
@@ -128,8 +134,11 @@ class config:
     >>> import mercer
     >>> with mercer.config(memory="500MB", threads=1):
     ...     K = mercer.RBF()([[0.0], [1.0]])
+    >>> mercer.config(progress=False)  # from here on
+    config(progress=False)
     """
 
+    @naming
     def __init__(
         self,
         memory: int | str | None = None,
@@ -163,12 +172,21 @@ class config:
             if engine is None and device != "auto":
                 changes["engine"] = "torch"
         self._changes = changes
-        self._tokens: list[Token] = []
+        self._before: list[Settings | None] = [_current.get()]
+        self._made: Settings | None = replace(get_config(), **changes)
+        _current.set(self._made)
 
     def __enter__(self) -> Settings:
-        settings = replace(get_config(), **self._changes)
-        self._tokens.append(_current.set(settings))
+        settings = self._made
+        if settings is None or settings is not _current.get():  # entered again, or elsewhere
+            self._before.append(_current.get())
+            settings = replace(get_config(), **self._changes)
+            _current.set(settings)
+        self._made = None  # the call is a block now
         return settings
 
     def __exit__(self, *exc) -> None:
-        _current.reset(self._tokens.pop())
+        _current.set(self._before.pop())
+
+    def __repr__(self) -> str:
+        return f"config({', '.join(f'{n}={v!r}' for n, v in self._changes.items())})"

@@ -188,9 +188,7 @@ def test_a_number_beyond_comparison_is_named(fails, mixed, tmp_path):
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_columns_are_tuned(mercer, mixed, tmp_path, monkeypatch, task):
-    from mercer.cli import fit as command
-
-    monkeypatch.setattr(command, "_COLUMNS_TRIED", 2)
+    monkeypatch.setattr("mercer.models.tables.regressor.COLUMNS_TRIED", 2)
     target = (
         mixed["y"] if task == "regression" else [("hi" if v > 0.7 else "lo") for v in mixed["y"]]
     )
@@ -198,7 +196,8 @@ def test_columns_are_tuned(mercer, mixed, tmp_path, monkeypatch, task):
     model = tmp_path / "m"
     outcome = mercer("fit", table, "--target", "y", "-o", model)
     assert outcome.code == 0 and "tuned by" in line(outcome, "kernel"), outcome
-    assert "Spectrum" in line(outcome, "kernel") and "tuned and fitted" in line(outcome, "wrote")
+    assert "'dna' alone" in line(outcome, "compared")
+    assert "tuned and fitted" in line(outcome, "wrote")
     assert library.load(model).encoder_.columns_ == library.load(model).kernel_.domain.columns
     auto = mercer("fit", table, "--target", "y", "--kernel", "auto", "-o", model, "--force")
     assert auto.code == 0 and mercer("predict", model, table).code == 0
@@ -295,3 +294,20 @@ def test_identifiers_are_those_of_the_file(mercer, mixed, tmp_path):
     assert f"'record' counts from 1000 to {999 + N}" in remark and "it is used" in remark
     bad = write(tmp_path / "b.csv", columns | {"bad": [*range(N - 1), "x"]})
     assert mercer(*(bad if v == table else v for v in fit), "--drop", "bad").code == 0
+
+
+def test_aligned_strings_are_compared_place_by_place(mercer, tmp_path):
+    X, y = make_splice(150, length=40, random_state=0)
+    table = write(tmp_path / "dna.csv", {"dna": X, "kind": y.tolist()})
+    outcome = mercer("fit", table, "--target", "kind", "-o", tmp_path / "m", "--test-fraction", "0")
+    assert "WeightedDegree" in line(outcome, "kernel"), outcome
+    told = line(outcome, "compared")
+    assert told.startswith("'dna' alone, left-out error over spread: WeightedDegree(length=")
+    for kernel in ("Spectrum(length=3)", "Spectrum(length=5)", "Mismatch(length=5, ", "LocalAl"):
+        assert kernel in told
+    # Python does the same
+    model = library.TableClassifier().fit({"dna": X}, y)
+    saved = library.load(tmp_path / "m")
+    assert model.kernel_ == saved.kernel_ and model.model_.C == saved.model_.C
+    assert model.notes_["compared"] == saved.notes_["compared"]
+    np.testing.assert_array_equal(model.predict_proba({"dna": X}), saved.predict_proba({"dna": X}))

@@ -78,6 +78,29 @@ def test_wrong_usage_is_2(mercer, arguments, named):
     assert named in outcome.err.split("error:")[1]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["fit", "t.csv", "--traget", "y", "-o", "m"],
+            "unknown option --traget; did you mean --target?",
+        ),
+        (
+            ["fit", "t.csv", "--traget=y", "-o", "m"],
+            "unknown option --traget; did you mean --target?",
+        ),
+        ([*FIT, "--kernel", "rfb"], "invalid choice: 'rfb'; did you mean rbf? legal: rbf, matern"),
+        ([*FIT, "--maxrows", "7"], "did you mean --max-rows?"),
+        ([*FIT, "--xyzzy"], "unknown option --xyzzy ("),
+        (["fti"], "invalid choice: 'fti'; did you mean fit? legal: fit, predict"),
+        (["--verison"], "unknown option --verison; did you mean --version?"),
+    ],
+)
+def test_a_word_that_there_is_not_gets_the_nearest_in_one_line(misused, arguments, words):
+    line = misused(*arguments)
+    assert words in line and "usage" not in line and "--help tells more" in line
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from mercer.cli import main; main(['--help']);"
@@ -100,7 +123,7 @@ def test_interruption_is_130(mercer, monkeypatch, tmp_path, houses):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tune", interrupted)
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tuned", interrupted)
     outcome = mercer("fit", houses, "--target", "price", "-o", tmp_path / "m")
     assert outcome.code == 130
     assert outcome.err == "mercer: interrupted\n"

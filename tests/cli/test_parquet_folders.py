@@ -188,7 +188,7 @@ def test_fit_takes_random_rows_of_a_folder_that_does_not_fit(mercer, folder, tmp
 
 def test_a_plan_needs_no_more_than_some_rows(mercer, folder, monkeypatch):
     arguments = ("fit", folder, "--target", "price", "--plan", "--memory", "24kB")
-    monkeypatch.setattr("mercer.cli.fit._TUNING_ROWS", 20)
+    monkeypatch.setattr("mercer.cli.fit.TUNING_ROWS", 20)
     outcome = mercer(*arguments)
     assert outcome.code == 0 and "60 rows are too many for mercer fit" in outcome.out, outcome
     assert "it can read --max-rows" in outcome.out and "KernelRidge: falkon." in outcome.out

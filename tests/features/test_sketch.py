@@ -155,3 +155,13 @@ def test_other_refusals():
         model.transform(np.full((1, 4), 1e200))
     with pytest.raises(InvalidInput, match="NaN"):
         model.transform(np.full((1, 4), np.nan))
+
+
+def test_a_length_scale_is_sketched_too():
+    near = 0.3 * X
+    scaled = TensorSketch(Polynomial(3, 0.5, 2.0), 4096, random_state=0).fit(near)
+    K = Polynomial(3, 0.5, 2.0)(near)
+    assert np.abs(scaled.transform(near) @ scaled.transform(near).T - K).max() < 0.1 * K.max()
+    word = TensorSketch(random_state=0).fit(near)
+    again = TensorSketch(Polynomial(3, 1.0, "scale"), random_state=0).fit(near)
+    np.testing.assert_array_equal(word.transform(near), again.transform(near))

@@ -20,7 +20,8 @@ def test_every_name_gives_a_kernel_of_its_own(name, rng):
 
 def test_names_take_scales_from_the_data():
     assert as_kernel("rbf") == RBF("scale")
-    assert as_kernel("poly") == Polynomial(3)
+    assert as_kernel("poly") == as_kernel("polynomial") == Polynomial(3, 1.0, "scale")
+    assert as_kernel("poly", 0.0) == Polynomial(3, 0.0, "scale")
 
 
 def test_a_kernel_is_copied_and_a_function_wrapped():
@@ -54,6 +55,14 @@ def test_a_function_of_no_module():
     exec("def same(a, b):\n    return float(a == b)", space)  # as a notebook or a worker may do
     space["same"].__module__ = None
     assert as_kernel(space["same"])(["a", "b"]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_a_word_that_there_is_not():
+    with pytest.raises(InvalidInput, match=r"kernel='rfb' .*\('rbf'\?\); legal are"):
+        as_kernel("rfb")
+    for word in ("sigmoid", "chi2", "additive_chi2"):
+        with pytest.raises(InvalidInput, match=f"kernel='{word}' is not to be had by its name: "):
+            as_kernel(word)
 
 
 # -------------------------------------------------------------------------- parameters in words

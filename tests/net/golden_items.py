@@ -346,7 +346,7 @@ def _table_items():
         yield Item(name, "estimator", model, "clinic", T.take(new))
     for model, target in (
         (mm.TableRegressor("rbf", alpha="loo"), y),
-        (mm.TableClassifier(model="svc", probability=True), colours()),
+        (mm.TableClassifier("rbf", model="svc", probability=True), colours()),
         (mf.TableEncoder(), y),
         (mm.KernelRidge(mk.RBF(9.0).on(["age", "dose"]) + mk.Categorical(0.3).on("site")), y),
     ):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 from mercer import __version__
 
@@ -104,6 +105,45 @@ def memory(text: str) -> str:
     if not re.fullmatch(r"[0-9]+(\.[0-9]*)?\s*[KMGTkmgt]?[iI]?[bB]?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500MB or 2GB")
     return text
+
+
+# ---- A parser that says in one line what is wrong, and what was meant ----
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads arguments; of an option or a word that there is not it names the nearest."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return what the arguments say; an unknown option is told before one that is missing."""
+        args = list(sys.argv[1:] if args is None else args)
+        commands = self._subparsers is not None  # whose options come behind them
+        for word in args:
+            option = word.partition("=")[0]
+            if word == "--" or (commands and not word.startswith("-")):
+                break
+            if option.startswith("--") and option not in self._option_string_actions:
+                self.error(f"unknown option {option}{_meant(option, self._option_string_actions)}")
+        return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            meant = _meant(str(value), action.choices)
+            legal = ", ".join(map(str, action.choices))
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r}{meant or ';'} legal: {legal}"
+            )
+
+    def error(self, message: str) -> NoReturn:
+        """Say in one line what is wrong, and leave."""
+        line = "".join(c if c.isprintable() else " " for c in message)
+        self.exit(2, f"mercer: error: {line} ({self.prog} --help tells more)\n")
+
+
+def _meant(name: str, legal: Iterable[str]) -> str:
+    from mercer.misspelt import nearest
+
+    found = nearest(name, legal)
+    return f"; did you mean {found}?" if found else ""
 
 
 # ---- Arguments that several commands share ----
@@ -361,7 +401,7 @@ Exit codes: 0 done, 1 the data or the model stood in the way, 2 wrong usage, 3 t
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of ``mercer`` with its commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="mercer",
         description=_DESCRIPTION,
         epilog=_EPILOG,

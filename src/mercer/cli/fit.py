@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +15,21 @@ import numpy as np
 from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
-from mercer.cli.report import FOLDS, Score, evaluate, fit_report, inside_score
+from mercer.cli.report import Score, evaluate, fit_report, inside_score
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import RowBlocks, Tables
 from mercer.domains.blocks import cells_size
 from mercer.errors import InvalidInput
-from mercer.kernels import as_kernel, auto_kernel
+from mercer.kernels import as_kernel
 from mercer.models import TableClassifier, TableRegressor
-from mercer.selection import tune
+from mercer.models.tables import (
+    TUNING_ROWS,
+    Compared,
+    enough_to_tune,
+    kernel_for,
+    model_for,
+    tuned,
+)
 from mercer.selection.tuning import FEWEST, MATRICES
 from mercer.settings import config, get_config
 
@@ -31,10 +38,7 @@ if TYPE_CHECKING:
 
 _AUTO = ("rbf", "matern", "linear")
 _COLUMNS = "columns"  # the kernel that auto_kernel proposes
-_COLUMNS_TRIED = 20  # kernels that a search tries where a kernel has a parameter for every column
 _LARGEST = 1e150  # the square of a larger number is none
-_TUNING_ROWS = 2000  # a search factorises many times; beyond this a random part decides
-_FEWEST_TO_TUNE = 3
 _LOO_MATRICES = 2.4  # of n × n numbers that exact leave-one-out errors take
 _SMALLEST_SPLIT = 20  # rows below which none are held out
 
@@ -47,6 +51,7 @@ class _Choice:
     kernel: Any
     penalty: float | str
     how: str
+    compared: Compared = field(default_factory=dict)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -60,7 +65,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             drop = [n for n in arguments.drop if n != arguments.target]
             larger = _larger(arguments, drop, budget) if arguments.plan and most is None else 0
             if larger:
-                most = (min(_TUNING_ROWS, larger), seed)
+                most = (min(TUNING_ROWS, larger), seed)
             where = arguments.table, arguments.encoding, budget, arguments.decimal
             source = read_table(*where, most, drop)
             data = prepare(source, arguments)
@@ -91,7 +96,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     model.notes_ = _notes(data, choice, why, held_out, inside)
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
-    report = fit_report(data, model, held_out, inside, choice.how, why, arguments.output, size)
+    how = choice.how, choice.compared
+    report = fit_report(data, model, held_out, inside, how, why, arguments.output, size)
     console.say(report)
 
 
@@ -114,13 +120,7 @@ def _kind(data: Prepared, arguments: argparse.Namespace) -> tuple[str, str]:
         return ("svc" if "C" in fixed else "ridge"), f"because --{fixed[0]} is given"
     if data.task == "regression":
         return "ridge", ""
-    # Folds without a class say little of it; ridge has exact leave-one-out.
-    classes, counts = np.unique(data.target, return_counts=True)
-    if counts.min() >= FOLDS:
-        return "svc", ""
-    count = int(counts.min())
-    name = str(classes[counts.argmin()])
-    return "ridge", f"because class {name!r} has {count} row{'s' if count > 1 else ''}"
+    return model_for(data.target)
 
 
 def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +146,8 @@ def _choose(kind: str, name: str, data: Prepared, arguments: argparse.Namespace)
     penalty, is_tuned = _penalty(kind, data, arguments)
     if not is_tuned:
         how = "scale taken from the data"
-        choices = [_Choice(kind, _kernel(name, data), penalty, how) for name in names]
+        found = [_kernel(name, data, arguments.seed) for name in names]
+        choices = [_Choice(kind, kernel, penalty, how, compared) for kernel, compared in found]
         if len(choices) == 1:
             return choices[0]
         seed = arguments.seed
@@ -157,11 +158,12 @@ def _choose(kind: str, name: str, data: Prepared, arguments: argparse.Namespace)
             ),
         )
     results = [_tuned(kind, name, data, arguments) for name in names]
-    best = min(results, key=lambda result: result.score)
+    best, compared = min(results, key=lambda pair: pair[0].score)
     how = "tuned by leave-one-out error" if kind == "ridge" else "tuned by cross-validation"
-    if len(data) > _TUNING_ROWS:
-        how += f" on {_TUNING_ROWS} random rows"
-    return _Choice(kind, best.model.kernel_, best.params["alpha" if kind == "ridge" else "C"], how)
+    if len(data) > TUNING_ROWS:
+        how += f" on {TUNING_ROWS} random rows"
+    penalty = best.params["alpha" if kind == "ridge" else "C"]
+    return _Choice(kind, best.model.kernel_, penalty, how, compared)
 
 
 def _larger(arguments: argparse.Namespace, drop: list[str], budget: int) -> int:
@@ -183,7 +185,8 @@ def _plan(
         name = _COLUMNS if data.free else _AUTO[0]
     kind = "ridge" if fits else kind
     penalty, is_tuned = _penalty(kind, data, arguments)
-    choice = _Choice(kind, _kernel(name, data), 1.0 if is_tuned or fits else penalty, "")
+    kernel, _ = _kernel(name, data, arguments.seed)
+    choice = _Choice(kind, kernel, 1.0 if is_tuned or fits else penalty, "")
     data = data.seen_by(choice.kernel)
     inside = _model(choice, data, arguments)._inside(data.table, data.target, None)
     if fits:
@@ -200,7 +203,7 @@ def _plan(
         )
     told = str(inside.model.plan(inside.Z, inside.target))
     if is_tuned:
-        rows = min(len(data), _TUNING_ROWS)
+        rows = min(len(data), TUNING_ROWS)
         told += f"\nThe search for the kernel's parameters, on {rows} rows, comes before."
     return told
 
@@ -225,19 +228,16 @@ def _repeated(Z: Any, target: Any, n: int) -> RowBlocks:
 
 def _penalty(kind: str, data: Prepared, arguments: argparse.Namespace) -> tuple[float | str, bool]:
     """The penalty before a search, and whether it is searched for, on rows enough."""
-    if kind == "ridge":
-        penalty, enough = arguments.alpha, len(data) >= _FEWEST_TO_TUNE
-    else:
-        counts = np.unique(data.target, return_counts=True)[1]
-        penalty, enough = arguments.C, len(data) >= FOLDS and counts.min() >= 2
-    is_tuned = penalty in ("loo", "tune") and not arguments.no_tune and bool(enough)
+    penalty = arguments.alpha if kind == "ridge" else arguments.C
+    enough = enough_to_tune(data.target, kind == "svc")
+    is_tuned = penalty in ("loo", "tune") and not arguments.no_tune and enough
     return 1.0 if penalty == "tune" else penalty, is_tuned
 
 
-def _kernel(name: str, data: Prepared) -> Any:
-    """The kernel of a name; for a whole table the one proposed for it."""
+def _kernel(name: str, data: Prepared, seed: int) -> tuple[Any, Compared]:
+    """The kernel of a name; for a whole table the one proposed for it, and what was compared."""
     if name != _COLUMNS:
-        return as_kernel(name)
+        return as_kernel(name), {}
     kinds = data.kinds()
     if all(found.kind == "left out" for found in kinds.values()):
         why = "; ".join(f"{n!r}: {found.reason}" for n, found in list(kinds.items())[:5])
@@ -253,7 +253,11 @@ def _kernel(name: str, data: Prepared) -> Any:
                 f"the cell, or leave the column out with --drop {shlex.quote(n)}."
             )
     asked = {n: found.kind for n, found in kinds.items()}
-    return auto_kernel(data.table, kinds=asked).fit_params(data.table)
+    classes = data.task == "classification"
+    kernel, compared = kernel_for(
+        data.table, data.target, classes=classes, kinds=asked, random_state=seed
+    )
+    return kernel.fit_params(data.table), compared
 
 
 def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:
@@ -266,14 +270,13 @@ def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **opt
     return TableClassifier(choice.kernel, model=choice.model, **penalty, **columns, **options)
 
 
-def _tuned(kind: str, name: str, data: Prepared, arguments: argparse.Namespace) -> Any:
-    kernel = _kernel(name, data)
+def _tuned(
+    kind: str, name: str, data: Prepared, arguments: argparse.Namespace
+) -> tuple[Any, Compared]:
+    kernel, compared = _kernel(name, data, arguments.seed)
     data = data.seen_by(kernel)
     model = _model(_Choice(kind, kernel, 1.0, ""), data, arguments)
-    options: dict[str, Any] = {"max_points": _TUNING_ROWS, "random_state": arguments.seed}
-    if name == _COLUMNS:
-        options["max_iter"] = _COLUMNS_TRIED
-    return tune(model, data.table, data.target, **options)
+    return tuned(model, data.table, data.target, None, arguments.seed), compared
 
 
 def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace, **options: Any) -> Any:
@@ -296,6 +299,8 @@ def _notes(
         "free": data.free,
         "leave_one_out" if choice.model == "ridge" else "cross_validation": inside.as_dict(),
     }
+    if choice.compared:
+        notes["compared"] = choice.compared
     if why:
         notes["model"] = why
     if held_out is not None:

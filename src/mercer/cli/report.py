@@ -114,12 +114,13 @@ def fit_report(
     model: Any,
     held_out: Score | None,
     inside: Score,
-    how: str,
+    chosen: tuple[str, Mapping[str, Mapping[str, float]]],
     why: str,
     output: str,
     size: int,
 ) -> str:
     """Return the report of ``mercer fit``."""
+    how, compared = chosen
     rows = f"{len(data)} of {data.path}"
     if data.dropped_rows:
         rows += f"; {data.dropped_rows} without a value of {data.target_name!r} left out"
@@ -132,6 +133,7 @@ def fit_report(
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
         ("model", model_text(model, why)),
         ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
+        *compared_lines(compared),
         *model_lines(model, len(data)),
     ]
     trained = "tuned and fitted" if how.startswith("tuned") else "fitted"
@@ -145,6 +147,16 @@ def fit_report(
         *(("remark", text) for text in (*data.remarks.values(), doubt) if text),
     ]
     return layout(lines)
+
+
+def compared_lines(compared: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
+    """Return a line on each column of strings: the left-out errors of the kernels tried for it."""
+    lines = []
+    for name, errors in compared.items():
+        best = sorted(errors, key=errors.__getitem__)
+        told = ", ".join(f"{kernel} {errors[kernel]:.3f}" for kernel in best)
+        lines.append(("compared", f"{name!r} alone, left-out error over spread: {told}"))
+    return lines
 
 
 def model_text(model: Any, why: str = "") -> str:

@@ -5,6 +5,7 @@ from mercer.estimator.base import (
     check_targets as check_targets,
     check_weights as check_weights,
     is_single as is_single,
+    kernel_of as kernel_of,
     set_params as set_params,
 )
 from mercer.estimator.blocks import (

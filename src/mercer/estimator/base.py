@@ -32,7 +32,7 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput, refusal, said, speaks, who
+from mercer.errors import InvalidInput, name_keywords, refusal, said, speaks, who
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
@@ -59,7 +59,7 @@ def set_params(self: Any, **params: Any) -> Any:
     """
     kernel = params.get("kernel", self.kernel)
     if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
-        params = {**params, "kernel": as_kernel(kernel)}
+        params = {**params, "kernel": as_kernel(kernel, getattr(self, "_offset", 1.0))}
     if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
         given = params.get("loss", getattr(self, "loss", None))
         loss = as_loss(given, who())
@@ -71,6 +71,11 @@ def set_params(self: Any, **params: Any) -> Any:
         if text is None:
             raise
         raise InvalidInput(text) from error
+
+
+def kernel_of(model: Any) -> Kernel:
+    """Return the kernel that a parameter of an estimator means, words of it still open."""
+    return as_kernel(model.kernel, getattr(model, "_offset", 1.0))
 
 
 class TakesKernel:
@@ -95,6 +100,8 @@ class TakesKernel:
     _takes_kernels: bool = False
     #: Whether any kernel will do, so that words on data may advise another one.
     _any_kernel: bool = True
+    #: The offset of kernel="poly": of scikit-learn's machines 0, of its other estimators 1.
+    _offset: float = 1.0
     #: Whether tensors stay tensors, on their device and in their precision; else they become NumPy.
     _on_device: bool = False
     kernel: Any
@@ -108,6 +115,7 @@ class TakesKernel:
         if "_state" in vars(cls):
             cls._learned = tuple(cls._state)
         let_blocks_in(cls)
+        name_keywords(cls)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -134,7 +142,7 @@ class TakesKernel:
     @speaks
     def _kernel(self) -> Kernel:
         try:
-            kernel = as_kernel(self.kernel)
+            kernel = as_kernel(self.kernel, self._offset)
         except InvalidInput as error:
             raise InvalidInput(f"{who()}: {error}") from None
         if self._needs_psd:

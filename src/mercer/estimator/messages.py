@@ -19,6 +19,7 @@ from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, refusal, speaks, who
 from mercer.kernels import Combination, Kernel
 from mercer.kernels.strings import letters_of, numbered
+from mercer.misspelt import PARAMETERS
 
 
 def no_features(kernel: Kernel) -> InvalidInput:
@@ -30,14 +31,6 @@ def no_features(kernel: Kernel) -> InvalidInput:
 
 
 # ---- explain ----
-
-
-#: Parameters that scikit-learn's machines have and mercer's kernels say otherwise.
-ELSEWHERE = {
-    "gamma": "kernel=mercer.RBF(length_scale=1/sqrt(2·gamma))",
-    "degree": "kernel=mercer.Polynomial(degree)",
-    "coef0": "kernel=mercer.Polynomial(degree, offset=coef0)",
-}
 
 
 def explain_points(
@@ -136,11 +129,8 @@ def explain_parameter(error: Exception, names: Any) -> str | None:
     """Return where a parameter of scikit-learn's machines is found here, if it is one."""
     for name in names:
         bare = name.removeprefix("kernel__")
-        if bare in ELSEWHERE and f"'{bare}'" in str(error):
-            return (
-                f"{who()}: there is no parameter {name!r} here; it belongs to the kernel, and is "
-                f"written {ELSEWHERE[bare]}."
-            )
+        if bare in PARAMETERS and f"'{bare}'" in str(error):
+            return f"{who()}: there is no parameter {name!r} here; {PARAMETERS[bare]}."
     return None
 
 

@@ -44,7 +44,7 @@ class TensorSketch(ApproximateFeatures):
     Parameters
     ----------
     kernel : Kernel or str, default="polynomial"
-        The kernel; "polynomial" is (xᵀx′ + 1)³.
+        The kernel; "polynomial" is (γxᵀx′ + 1)³, γ = 1/(d·Var X).
     n_components : int, default=100
         Number of features m.
     random_state : int, RandomState or None, default=None
@@ -163,7 +163,10 @@ def _factors(kernel: Any) -> tuple[float, list[tuple[Linear, float]]]:
     if kind is Linear:
         return 1.0, [(kernel, 0.0)]
     if kind is Polynomial:
-        return 1.0, [(Linear(), float(kernel.offset))] * int(kernel.degree)
+        # (s/ℓ² + c)^m = ℓ^(−2m) (s + cℓ²)^m; the number of factors is known before ℓ
+        scale = kernel.length_scale
+        m, square = int(kernel.degree), 1.0 if scale is None or isinstance(scale, str) else scale**2
+        return square**-m, [(Linear(), float(kernel.offset) * square)] * m
     if kind in (Product, Power):
         parts = [_factors(part) for part in kernel._kernels()]
         parts *= int(kernel.degree) if kind is Power else 1

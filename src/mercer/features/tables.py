@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer import checks, state
 from mercer.domains import Table, is_missing, library_of, to_host
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, naming, speaks, who
 from mercer.kernels import weighted_median
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----
@@ -266,6 +266,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     )
     _learned = tuple(_state)
 
+    @naming
     def __init__(self, categorical: Sequence[str | int] | None = None, max_categories: int = 100):
         self.categorical = categorical
         self.max_categories = max_categories

@@ -115,6 +115,7 @@ from mercer.kernels.tables import (
     column_kinds as column_kinds,
     counting as counting,
     identifier as identifier,
+    kernel_on_columns as kernel_on_columns,
 )
 from mercer.kernels.text import BagOfWords as BagOfWords
 from mercer.kernels.time_series import GlobalAlignment as GlobalAlignment

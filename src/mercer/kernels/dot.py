@@ -43,7 +43,7 @@ class Dot(Kernel):
         return metric.slope(self._profile, s, xp)
 
     def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
-        return {n: metric.in_log_parameter(self, n, s, xp) for n in self._tunable}
+        return {n: metric.in_log_parameter(self, n, s, xp) for n, _ in self._own()}
 
     def _map(self, X: Any) -> Any:
         """Return the vectors whose inner product is s."""
@@ -163,7 +163,7 @@ class Linear(Dot):
 
 
 class Polynomial(Dot):
-    r"""Polynomial kernel (xᵀx′ + c)^m.
+    r"""Polynomial kernel (xᵀx′ + c)^m, or (xᵀx′/ℓ² + c)^m with a length scale ℓ.
 
     *Valid when* c ≥ 0 and m ≥ 1 is whole. Features: all monomials of degree ≤ m (= m when c = 0)
     weighted by the square root of their multinomial coefficient, C(d+m, m) of them.
@@ -174,6 +174,9 @@ class Polynomial(Dot):
         The degree m.
     offset : float, default=1.0
         The offset c.
+    length_scale : float, "median" or "scale", optional
+        The scale ℓ, 1 where it is left out. "scale" is scikit-learn's ``gamma="scale"``: ℓ² is the
+        number of columns times the variance of the entries.
 
     Examples
     --------
@@ -185,24 +188,48 @@ class Polynomial(Dot):
     (1, 6)
     """
 
-    _tunable = ("offset",)
+    _tunable = ("offset", "length_scale")
+    length_scale: Any = None  # of pickles from before there was one
 
-    def __init__(self, degree: int = 2, offset: float = 1.0):
-        super().__init__(degree=degree, offset=offset)
+    def __init__(self, degree: int = 2, offset: float = 1.0, length_scale: Any = None):
+        super().__init__(degree=degree, offset=offset, length_scale=length_scale)
 
     def _check_params(self) -> None:
         check_parameter("offset", self.offset, 0.0, open=False)
         _check_degree(self.degree)
+        if self.length_scale is not None:
+            check_scale("length_scale", self.length_scale)
+            if np.size(self.length_scale) != 1:
+                raise InvalidInput("Polynomial: length_scale must be one number or a word.")
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        word = self.length_scale
+        if not isinstance(word, str):
+            return {}
+        # γ = 1/(d·Var X) is 1/ℓ² here, and 1/2ℓ² in the RBF
+        factor = 2.0**0.5 if word == "scale" else 1.0
+        return {"length_scale": factor * scale_meant(word, X, sample_weight)}
+
+    def _scaled(self, s: Any) -> Any:
+        return s if self.length_scale is None else s / self.length_scale**2
 
     def _profile(self, s: Any, xp: Any) -> Any:
-        return (s + self.offset) ** int(self.degree)
+        return (self._scaled(s) + self.offset) ** int(self.degree)
+
+    def _power(self, s: Any) -> Any:
+        """Return m(s/ℓ² + c)^(m−1)."""
+        m = int(self.degree)
+        return m * (self._scaled(s) + self.offset) ** (m - 1)
 
     def _slope(self, s: Any, xp: Any) -> Any:
-        m = int(self.degree)
-        return m * (s + self.offset) ** (m - 1)
+        return self._scaled(self._power(s))
 
     def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
-        return {"offset": self.offset * self._slope(s, xp)}
+        power = self._power(s)
+        slopes = {"offset": self.offset * power}
+        if self.length_scale is not None:
+            slopes["length_scale"] = -2 * self._scaled(s) * power
+        return slopes
 
     def _n_features(self, X: Any) -> int | None:
         d, m = int(X.shape[1]), int(self.degree)
@@ -210,6 +237,7 @@ class Polynomial(Dot):
 
     def _features(self, X: Any) -> Any:
         X = X.toarray() if sp.issparse(X) else X
+        X = X if self.length_scale is None else X / self.length_scale
         d, m, c = X.shape[1], int(self.degree), float(self.offset)
         ones = X[:, :1] * 0 + 1 if d else np.ones((X.shape[0], 1), X.dtype)
         level: list[tuple[tuple[int, ...], Any]] = [((), ones[:, 0])]

@@ -16,11 +16,23 @@ from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.transforms import OnColumns
 from mercer.kernels.user import FromFunction
+from mercer.misspelt import nearest
+
+#: What scikit-learn knows by a word and is not to be had by one here, and what to do.
+REFUSED = {
+    "sigmoid": "tanh(γxᵀx′ + c) is no positive definite kernel; take 'rbf', or "
+    "FromFunction(f).repaired('clip')",
+    "chi2": "give sklearn.metrics.pairwise.chi2_kernel(X) with kernel='precomputed', or "
+    "'laplacian', which compares histograms in much the same way",
+    "additive_chi2": "it is no positive definite kernel; give "
+    "sklearn.metrics.pairwise.chi2_kernel(X), which is one, with kernel='precomputed'",
+}
 
 PLAIN = {float, int, str, type(None)}  # of parameters that need no copy
 
 
-# Scales come from the data, as scikit-learn's gamma="scale" does.
+# Scales come from the data, as scikit-learn's gamma="scale" does; on standardised columns that is
+# also the γ = 1/d of its pairwise kernels.
 SHORT_NAMES: dict[str, Callable[[], Kernel]] = {
     "rbf": lambda: RBF(length_scale="scale"),
     "matern": lambda: Matern(length_scale="scale"),
@@ -28,16 +40,23 @@ SHORT_NAMES: dict[str, Callable[[], Kernel]] = {
     "laplacian": lambda: Laplacian(length_scale="scale"),
     "exponential": lambda: Exponential(length_scale="scale"),
     "linear": Linear,
-    "polynomial": lambda: Polynomial(degree=3),  # scikit-learn's default degree
-    "poly": lambda: Polynomial(degree=3),
+    "polynomial": lambda: Polynomial(degree=3, length_scale="scale"),
+    "poly": lambda: Polynomial(degree=3, length_scale="scale"),
     "cosine": Cosine,
     "periodic": Periodic,
     "precomputed": Precomputed,
 }
 
 
-def as_kernel(kernel: Any) -> Kernel:
+def as_kernel(kernel: Any, offset: float = 1.0) -> Kernel:
     """Return a Kernel for a Kernel, a short name such as "rbf", or a function of two objects.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        What an estimator was given.
+    offset : float, default=1.0
+        That of "poly": 1 as in scikit-learn's pairwise kernels, 0 for support vector machines.
 
     Examples
     --------
@@ -50,12 +69,19 @@ def as_kernel(kernel: Any) -> Kernel:
         plain = PLAIN.issuperset(map(type, params.values()))
         return type(kernel)(**params) if plain else clone(kernel)
     if isinstance(kernel, str):
-        if kernel not in SHORT_NAMES:
+        if kernel in REFUSED:
             raise InvalidInput(
-                f"kernel={kernel!r} is not a known name; legal are {', '.join(SHORT_NAMES)}, "
+                f"kernel={kernel!r} is not to be had by its name: {REFUSED[kernel]}."
+            )
+        if kernel not in SHORT_NAMES:
+            found = nearest(kernel, SHORT_NAMES)
+            raise InvalidInput(
+                f"kernel={kernel!r} is not a known name{f' ({found!r}?)' if found else ''}; legal "
+                f"are {', '.join(SHORT_NAMES)}, "
                 "a Kernel such as mercer.RBF(), or a function of two points."
             )
-        return SHORT_NAMES[kernel]()
+        named = SHORT_NAMES[kernel]()
+        return named.set_params(offset=offset) if isinstance(named, Polynomial) else named
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise InvalidInput(f"kernel={kernel.__name__} is a class; write {kernel.__name__}().")
     if type(kernel).__module__.startswith("sklearn.gaussian_process"):

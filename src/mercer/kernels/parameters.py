@@ -10,7 +10,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.errors import InvalidInput, NotAKernel, speaks, users_level, who
+from mercer.errors import (
+    InvalidInput,
+    NotAKernel,
+    name_keywords,
+    speaking_for,
+    speaks,
+    users_level,
+    who,
+)
 
 LONG = 100  # entries of a matrix, letters of a text, above which they are not printed
 
@@ -22,14 +30,17 @@ class Parameterized:
     ``get_params`` and ``set_params``.
     """
 
+    _judge_params: Any  # `_check_params`, which then speaks for the class
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        name_keywords(cls)
+        cls._judge_params = speaks(cls._check_params)
+
     def __init__(self, **params: Any):
         for name, value in params.items():
             setattr(self, name, value)
         self._judge_params()
-
-    @speaks
-    def _judge_params(self) -> None:
-        self._check_params()
 
     def _check_params(self) -> None:
         """Raise `InvalidInput` for illegal parameters."""
@@ -86,7 +97,8 @@ class Parameterized:
             changes[name] = copy.copy(part).set_params(**inner)
         trial = copy.copy(self)
         vars(trial).update(changes)
-        trial._judge_params()
+        with speaking_for(type(self).__name__):
+            trial._check_params()
         vars(self).update(vars(trial))
         return self
 

@@ -428,6 +428,17 @@ def auto_kernel(
     >>> k.k2
     Constant(value=0.5) + 0.5 * Categorical(similarity=0.5).on(['site'])
     """
+    return kernel_on_columns(frame, categorical=categorical, kinds=kinds)
+
+
+def kernel_on_columns(
+    frame: Any,
+    *,
+    categorical: Sequence[str | int] = (),
+    kinds: Mapping[Any, str] | None = None,
+    own: Mapping[Any, Kernel] | None = None,
+) -> Kernel:
+    """Return what `auto_kernel` proposes, with the kernels that some columns are to have."""
     columns = read_columns(frame)
     contents = kinds_of(columns, categorical, kinds)
 
@@ -442,7 +453,8 @@ def auto_kernel(
     if of("category"):
         groups.append(Categorical(_similarity(len(of("category")))).on(of("category")))
     for column in columns:
-        part = _own_kernel(contents[column.key].kind, column.declared)
+        part = (own or {}).get(column.key)
+        part = part or _own_kernel(contents[column.key].kind, column.declared)
         if part is not None:
             groups.append(part.on(column.key))
     if not groups:

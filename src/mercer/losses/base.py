@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, name_keywords
 
 ULPS = 4 * float(np.finfo(float).eps)
 
@@ -53,6 +53,10 @@ class Loss(ABC):
 
     kind: ClassVar[str] = "regression"
     smooth: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        name_keywords(cls)
 
     def value(self, y: Any, f: Any) -> np.ndarray:
         """Return ℓ(y, f).

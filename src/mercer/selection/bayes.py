@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, naming, speaks
 from mercer.estimator import check_weights
 
 # ---- Densities of any form, classes of any kind and points of any shape, for Bayes' rule ----
@@ -178,6 +178,7 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         Cost of deciding for the column when the row is true.
     """
 
+    @naming
     def __init__(
         self, densities: Any, priors: Any = None, *, costs: Any = None, log: bool = False
     ) -> None:

@@ -13,7 +13,7 @@ from mercer.datasets import load_diabetes_table, load_wine_table
 from mercer.errors import InvalidInput, ModelFileError
 
 
-@parametrize_with_checks([mercer.TableRegressor(), mercer.TableClassifier()])
+@parametrize_with_checks([mercer.TableRegressor("rbf"), mercer.TableClassifier("rbf")])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -61,7 +61,7 @@ def test_predictions_are_in_the_units_of_the_target(frame, target, unit, shift):
 
 
 def test_constant_target(frame):
-    model = mercer.TableRegressor().fit(frame, np.full(len(frame), 7.5))
+    model = mercer.TableRegressor("rbf").fit(frame, np.full(len(frame), 7.5))
     np.testing.assert_allclose(model.predict(frame), 7.5)
 
 
@@ -112,7 +112,7 @@ def test_weight_is_repetition_of_whole_rows(cls, frame, target):
 
 
 def test_frames_of_any_kind_and_order(frame, target):
-    model = mercer.TableRegressor().fit(frame, target)
+    model = mercer.TableRegressor("rbf").fit(frame, target)
     assert model.feature_names_in_.tolist() == ["x", "gap", "c"]
     other = frame[["c", "x", "gap"]].assign(extra=1)
     np.testing.assert_array_equal(model.predict(other), model.predict(frame))
@@ -121,7 +121,7 @@ def test_frames_of_any_kind_and_order(frame, target):
 
 
 def test_errors_name_the_model(frame, target):
-    model = mercer.TableRegressor().fit(frame, target)
+    model = mercer.TableRegressor("rbf").fit(frame, target)
     with pytest.raises(InvalidInput, match="TableRegressor: missing column 'gap'"):
         model.predict(frame.drop(columns="gap"))
     with pytest.raises(InvalidInput, match="TableRegressor: column 'x' holds 'two' at row 0"):
@@ -141,7 +141,7 @@ def test_errors_name_the_model(frame, target):
 )
 def test_bad_targets(frame, y, message):
     with pytest.raises(InvalidInput, match=message):
-        mercer.TableRegressor().fit(frame, y)
+        mercer.TableRegressor("rbf").fit(frame, y)
 
 
 def test_bad_parameters(frame, target):
@@ -150,7 +150,7 @@ def test_bad_parameters(frame, target):
     with pytest.raises(InvalidInput, match="alpha"):
         mercer.TableRegressor(alpha=-1).fit(frame, target)
     with pytest.raises(InvalidInput, match="one class"):
-        mercer.TableClassifier().fit(frame, ["a"] * 40)
+        mercer.TableClassifier("rbf").fit(frame, ["a"] * 40)
 
 
 @pytest.mark.parametrize("cls", [mercer.TableRegressor, mercer.TableClassifier])
@@ -167,8 +167,8 @@ def test_saved_and_loaded(cls, frame, target, tmp_path):
 
 
 def test_parts_that_do_not_belong_together_are_not_loaded(frame, target, tmp_path):
-    model = mercer.TableRegressor().fit(frame, target)
-    other = mercer.TableRegressor().fit(frame[["x"]], target)
+    model = mercer.TableRegressor("rbf").fit(frame, target)
+    other = mercer.TableRegressor("rbf").fit(frame[["x"]], target)
     for name, value in (
         ("encoder_", other.encoder_),
         ("model_", mercer.KernelRidgeClassifier().fit(model.encode(frame), target > 4)),
@@ -176,7 +176,7 @@ def test_parts_that_do_not_belong_together_are_not_loaded(frame, target, tmp_pat
         ("y_scale_", float("nan")),
         ("n_features_in_", 2),
     ):
-        broken = mercer.TableRegressor().fit(frame, target)
+        broken = mercer.TableRegressor("rbf").fit(frame, target)
         setattr(broken, name, value)
         mercer.save(broken, tmp_path / "m")
         with pytest.raises(ModelFileError):
@@ -275,19 +275,19 @@ def test_kernels_on_named_columns_see_the_table_itself(frame, target, tmp_path):
 def test_missing_labels_are_refused(frame, make, absent):
     labels = ["a", "b"] * 19 + ["a", absent]
     with pytest.raises(InvalidInput, match=r"no label in 1 of 40 rows \(row 39"):
-        mercer.TableClassifier().fit(frame, make(labels))
+        mercer.TableClassifier("rbf").fit(frame, make(labels))
 
 
 def test_missing_numbers_as_labels_are_refused(frame):
     with pytest.raises(InvalidInput, match="no label in 20 of 40"):
-        mercer.TableClassifier().fit(frame, [1.0, np.nan] * 20)
+        mercer.TableClassifier("rbf").fit(frame, [1.0, np.nan] * 20)
 
 
 def test_left_out_takes_the_training_table_again_and_no_other():
     table = pd.DataFrame({"a": [1.0, 2.0, np.nan, 4.0, 5.0, 7.0], "b": list("uvuwvu")})
     y = np.array([0.0, 1.0, 0.5, 2.0, 2.5, 3.0])
-    model = mercer.TableRegressor().fit(table, y)
-    labels = mercer.TableClassifier().fit(table, y > 1)
+    model = mercer.TableRegressor("rbf").fit(table, y)
+    labels = mercer.TableClassifier("rbf").fit(table, y > 1)
     np.testing.assert_array_equal(model.loo(table), model.loo())
     np.testing.assert_array_equal(labels.loo(table), labels.loo())
     values = labels.loo_decision_function()

@@ -106,6 +106,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
     """
 
     _parameters = checks.LIMITS | {"nu": SHARE}
+    _offset = 0.0
     _state = MACHINE
     _rules = RULES
 

@@ -84,6 +84,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
             says="give 'ovr' (a column for each class) or 'ovo' (one for each pair)",
         ),
     }
+    _offset = 0.0
     _state = (
         MACHINE
         | {

@@ -56,6 +56,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         "fit_intercept": checks.Flag(),
         "C": checks.Read(_price),
     }
+    _offset = 0.0
     _state = MACHINE | TARGETS
     _rules = RULES
 

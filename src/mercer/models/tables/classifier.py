@@ -11,15 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
 from mercer.domains import is_missing, to_host
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, naming, speaks
 from mercer.estimator import accuracy, check_weights
 from mercer.models.margin import SVC
 from mercer.models.ridge import KernelRidgeClassifier
+from mercer.models.tables.proposal import model_for
 from mercer.models.tables.regressor import Inside, TableModel
 
 
+def _inner(model: Any) -> str:
+    """Return what a table model has inside, "ridge" or "svc"; "" where the rows are to say."""
+    if "model_" in vars(model):
+        return "svc" if isinstance(model.model_, SVC) else "ridge"
+    return model.model or ("" if model.kernel is None else "ridge")
+
+
 def _with_ridge(model: Any) -> bool:
-    if model.model != "ridge":
+    if _inner(model) == "svc":
         raise AttributeError(
             "TableClassifier: exact leave-one-out is that of model='ridge'; score model='svc' by "
             "sklearn.model_selection.cross_val_score."
@@ -28,7 +36,12 @@ def _with_ridge(model: Any) -> bool:
 
 
 def _with_probability(model: Any) -> bool:
-    if model.model != "svc" or not model.probability:
+    kind, asked = _inner(model), model.probability
+    if kind and "model_" in vars(model):
+        asked = kind == "svc" and model.model_.probability
+    elif asked is None:
+        asked = model.kernel is None and model.model is None
+    if kind == "ridge" or not asked:
         raise AttributeError(
             "TableClassifier: it has no probabilities; fit it with model='svc', probability=True."
         )
@@ -40,11 +53,13 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     Parameters
     ----------
-    kernel : Kernel or str, default="rbf"
+    kernel : Kernel or str, optional
         Kernel on encoded rows, as for `KernelRidgeClassifier` and `SVC`; or a kernel on columns,
         whose names and positions are those of the table; or "auto", what `auto_kernel` proposes.
-    alpha : float or "loo", default=1.0
-        Ridge; "loo" takes the one with the least leave-one-out error.
+        Left out, it is proposed and tuned as that of `TableRegressor`, together with the penalty.
+    alpha : float or "loo", optional
+        Ridge; "loo" takes the one with the least leave-one-out error. Left out, it is tuned where
+        the kernel is left out too, and 1.0 for a kernel that is given.
     categorical : sequence of str or int, or str, optional
         Columns of numbers to be read as categories; with "auto", columns of any kind. A kernel on
         columns says itself how it reads each.
@@ -52,13 +67,16 @@ class TableClassifier(ClassifierMixin, TableModel):
         The most frequent categories that the encoder keeps of each column.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike.
-    model : {"ridge", "svc"}, default="ridge"
+    model : {"ridge", "svc"}, optional
         `KernelRidgeClassifier`, which has exact leave-one-out, or `SVC`, which keeps support
-        vectors only and can have probabilities.
-    C : float, default=1.0
-        The price of a margin violation, for ``model="svc"``.
-    probability : bool, default=False
-        Whether ``model="svc"`` fits probabilities as well, for `predict_proba`.
+        vectors only and can have probabilities. Left out, "ridge" for a kernel that is given; else
+        "svc" where every class has five rows or more, or `C` is given, and "ridge" where not, or
+        `alpha` is given.
+    C : float, optional
+        The price of a margin violation, for ``model="svc"``; left out as `alpha`.
+    probability : bool, optional
+        Whether ``model="svc"`` fits probabilities as well, for `predict_proba`. Left out, it does
+        where kernel and model are left out too.
 
     Attributes
     ----------
@@ -96,16 +114,17 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     score = accuracy
 
+    @naming
     def __init__(
         self,
-        kernel: Any = "rbf",
-        alpha: float | str = 1.0,
+        kernel: Any = None,
+        alpha: float | str | None = None,
         categorical: Any = None,
         max_categories: int = 100,
         class_weight: Any = None,
-        model: str = "ridge",
-        C: float = 1.0,
-        probability: bool = False,
+        model: str | None = None,
+        C: float | None = None,
+        probability: bool | None = None,
     ):
         super().__init__(kernel, alpha, categorical, max_categories)
         self.class_weight = class_weight
@@ -132,8 +151,8 @@ class TableClassifier(ClassifierMixin, TableModel):
             The model itself.
         """
         inside = self._inside(X, y, sample_weight)
-        inside.model.fit(inside.Z, inside.target, sample_weight=inside.weights)
-        self._keep(inside.encoder, inside.model)
+        margin = inside.settled["model"] == "svc"
+        self._keep(inside, self._fitted(inside, self.C if margin else self.alpha, margin))
         return self
 
     @speaks("TableClassifier")
@@ -143,23 +162,42 @@ class TableClassifier(ClassifierMixin, TableModel):
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
         weights = check_weights(sample_weight, Z.shape[0])
+        counted = np.asarray(y) if weights is None else np.asarray(y)[weights > 0]
+        kind, probability = self._kind(counted), self.probability
+        if probability is None:
+            probability = self.kernel is None and self.model is None and kind == "svc"
+        kernel, compared = self._for_strings(kernel, Z, np.asarray(y), weights, True)
         model: Any
-        if self.model == "ridge":
+        if kind == "ridge":
             model = KernelRidgeClassifier(
-                kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
+                kernel,
+                alpha=1.0 if self.alpha is None else self.alpha,
+                fit_intercept=True,
+                class_weight=self.class_weight,
             )
         else:
             model = SVC(
                 kernel,
-                self.C,
+                1.0 if self.C is None else self.C,
                 class_weight=self.class_weight,
-                probability=self.probability,
+                probability=probability,
             )
-        return Inside(encoder, Z, y, weights, model)
+        settled = {"model": kind, "probability": probability}
+        return Inside(encoder, Z, y, weights, model, compared, settled)
+
+    def _kind(self, y: np.ndarray) -> str:
+        """Return which model is inside, as asked or as suits the classes."""
+        if self.model is not None:
+            return self.model
+        if self.kernel is not None or self.alpha is not None:
+            return "ridge"
+        return "svc" if self.C is not None else model_for(y)[0]
 
     @property
-    def _model_class(self) -> type:  # type: ignore[override]
-        return self._classes_of_models.get(self.model, KernelRidgeClassifier)
+    def _model_classes(self) -> tuple[type, ...]:  # type: ignore[override]
+        own = self.model or ("ridge" if self.kernel is not None else "")
+        classes = self._classes_of_models
+        return (classes[own],) if own in classes else tuple(classes.values())
 
     @property
     def classes_(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,18 @@ from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_f
 
 from mercer import state
 from mercer.domains import Table, Tables, to_host
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, naming, speaks
 from mercer.estimator import check_same_points, check_weights, r_squared, set_params
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
+from mercer.models.margin import FOLDS
 from mercer.models.ridge import KernelRidge
+from mercer.models.tables.proposal import Compared, has_free_columns, kernel_for
+
+#: Rows that parameters are chosen on: a search factorises many times.
+TUNING_ROWS = 2000
+#: Kernels that a search tries where a kernel has a parameter for every column.
+COLUMNS_TRIED = 20
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,8 @@ class Inside:
     target: Any
     weights: Any
     model: Any
+    compared: Compared = field(default_factory=dict)
+    settled: dict[str, Any] = field(default_factory=dict)  # parameters that were left open
     mean: float = 0.0
     scale: float = 1.0
 
@@ -42,7 +51,7 @@ def _has_fitting_parts(table_model: Any) -> bool:
     return (
         legal
         and encoder.n_features_in_ == table_model.n_features_in_
-        and type(model) is table_model._model_class
+        and type(model) in table_model._model_classes
         and isinstance(table_model.notes_, dict)
     )
 
@@ -57,14 +66,15 @@ class TableModel(BaseEstimator):
     )
     _rules = ((state.PARTS_MISFIT, _has_fitting_parts),)
     _learned = tuple(_state)
-    _model_class: type = KernelRidge
+    _model_classes: tuple[type, ...] = (KernelRidge,)
 
     set_params = set_params
 
+    @naming
     def __init__(
         self,
-        kernel: Any = "rbf",
-        alpha: float | str = 1.0,
+        kernel: Any = None,
+        alpha: float | str | None = None,
         categorical: Any = None,
         max_categories: int = 100,
     ):
@@ -91,9 +101,11 @@ class TableModel(BaseEstimator):
                 "use KernelRidge for a Gram matrix."
             )
         owner, kernel = type(self).__name__, self.kernel
+        if kernel is None:
+            kernel = "auto" if self._is_free(X) else "rbf"
         encoder: Any
         if kernel == "auto" or _chooses_columns(kernel):
-            encoder, Z, kernel = self._columns(X, sample_weight)
+            encoder, Z, kernel = self._columns(X, sample_weight, kernel)
         else:
             encoder = TableEncoder(self.categorical, self.max_categories)
             Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
@@ -104,27 +116,58 @@ class TableModel(BaseEstimator):
             )
         return encoder, Z, kernel
 
+    def _asked(self) -> Any:
+        return () if self.categorical is None else self.categorical
+
     @speaks
-    def _columns(self, X: Any, sample_weight: Any) -> tuple[TableColumns, Any, Kernel]:
+    def _is_free(self, X: Any) -> bool:
+        """Whether a table holds text, strings or graphs; what is no table the encoder refuses."""
+        if isinstance(X, np.ndarray) and X.dtype != object:
+            return False
+        try:
+            return has_free_columns(read_rows(X, None), self._asked())
+        except (InvalidInput, TypeError):
+            return False
+
+    def _for_strings(
+        self, kernel: Any, Z: Any, y: np.ndarray, weights: Any, classes: bool
+    ) -> tuple[Any, Compared]:
+        """Return the kernel proposed, that of strings by left-out error, and what was compared."""
+        if self.kernel is not None or not _chooses_columns(kernel):
+            return kernel, {}
+        if weights is not None:
+            Z, y = Tables().take(Z, weights > 0), y[weights > 0]
+        return kernel_for(Z, y, classes=classes, categorical=self._asked())
+
+    def _fitted(self, inside: Inside, penalty: Any, in_folds: bool = False) -> Any:
+        """Return the kernel model fitted; tuned first, where kernel and penalty are left open."""
+        target, weights = inside.target, inside.weights
+        open_ = self.kernel is None and (penalty is None or penalty == "loo")
+        counted = np.asarray(target) if weights is None else np.asarray(target)[weights > 0]
+        if open_ and enough_to_tune(counted, in_folds) and len(np.unique(counted)) > 1:
+            return tuned(inside.model, inside.Z, target, weights).model
+        return inside.model.fit(inside.Z, target, sample_weight=weights)
+
+    @speaks
+    def _columns(self, X: Any, sample_weight: Any, kernel: Any) -> tuple[TableColumns, Any, Kernel]:
         """Return the columns that a kernel on columns looks at, the table of them, the kernel."""
-        kernel = self.kernel
         if isinstance(kernel, str):
             Z = read_rows(X, None)
             weights = check_weights(sample_weight, Z.shape[0])
             # a row of weight 0 is a row left out
             seen = Z if weights is None else Tables().take(Z, weights > 0)
-            asked = () if self.categorical is None else self.categorical
-            kernel = auto_kernel(seen, categorical=asked)
+            kernel = auto_kernel(seen, categorical=self._asked())
         else:
             Z = read_rows(X, kernel.domain.columns)
         columns = TableColumns.of(Z, kernel.domain.columns, kernel)
         return columns, columns.transform(Z), kernel
 
-    def _keep(self, encoder: TableEncoder | TableColumns, model: Any) -> None:
-        self.encoder_ = encoder
+    def _keep(self, inside: Inside, model: Any) -> None:
+        self.encoder_ = inside.encoder
         self.model_ = model
-        self.notes_: dict[str, Any] = {}
-        self.n_features_in_ = encoder.n_features_in_
+        told = {str(name): errors for name, errors in inside.compared.items()}
+        self.notes_: dict[str, Any] = {"compared": told} if told else {}
+        self.n_features_in_ = inside.encoder.n_features_in_
 
     @speaks
     def encode(self, X: Any) -> Any:
@@ -168,7 +211,7 @@ class TableModel(BaseEstimator):
 
     @property
     def alpha_(self) -> Any:
-        """The ridge used; with ``alpha="loo"`` the one of least leave-one-out error."""
+        """The ridge used; where it was searched for, the one of least leave-one-out error."""
         return self.model_.alpha_
 
     @property
@@ -207,12 +250,17 @@ class TableRegressor(RegressorMixin, TableModel):
 
     Parameters
     ----------
-    kernel : Kernel or str, default="rbf"
+    kernel : Kernel or str, optional
         Kernel on encoded rows, as for `KernelRidge`; or a kernel on columns, such as
         ``RBF().on("age") + Spectrum(3).on("sequence")``, whose names and positions are those of the
-        table; or "auto", what `auto_kernel` proposes for the table.
-    alpha : float or "loo", default=1.0
-        Ridge; "loo" takes the one with the least leave-one-out error.
+        table; or "auto", what `auto_kernel` proposes for the table. Left out, it is "rbf" on
+        encoded rows, or where the table holds text, strings or graphs what `auto_kernel` proposes,
+        with the kernel of least leave-one-out error for each column of strings; its parameters are
+        tuned together with `alpha`, as `mercer fit` does it.
+    alpha : float or "loo", optional
+        Ridge; "loo" takes the one with the least leave-one-out error. Left out, it is tuned with
+        the kernel where that is left out too, and 1.0 for a kernel that is given. A number beside a
+        kernel that is left out leaves its scale to the data.
     categorical : sequence of str or int, or str, optional
         Columns of numbers to be read as categories; with "auto", columns of any kind. A kernel on
         columns says itself how it reads each.
@@ -228,13 +276,16 @@ class TableRegressor(RegressorMixin, TableModel):
     model_ : KernelRidge
         The fitted model on encoded rows and the scaled target.
     notes_ : dict
-        What a caller wants to be kept with the model (the command line keeps its evaluation here).
+        What a caller wants to be kept with the model (the command line keeps its evaluation here);
+        after a fit, "compared": the left-out errors of kernels tried for columns of strings.
 
     Notes
     -----
     A kernel on columns needs at `predict` the columns that it looks at, by name, in any order;
     further ones are ignored. With positions among its choices it needs all columns of `fit`. What
-    "auto" proposes depends on the rows, not on their weights, but for rows of weight 0.
+    "auto" proposes depends on the rows, not on their weights, but for rows of weight 0. A search by
+    left-out error takes a row that is given twice for two rows, each of which tells the other: give
+    it a weight of 2 instead.
 
     Examples
     --------
@@ -273,8 +324,7 @@ class TableRegressor(RegressorMixin, TableModel):
             The model itself.
         """
         inside = self._inside(X, y, sample_weight)
-        inside.model.fit(inside.Z, inside.target, sample_weight=inside.weights)
-        self._keep(inside.encoder, inside.model)
+        self._keep(inside, self._fitted(inside, self.alpha))
         self.y_mean_, self.y_scale_ = inside.mean, inside.scale
         return self
 
@@ -290,8 +340,10 @@ class TableRegressor(RegressorMixin, TableModel):
         scale = unit * float(np.sqrt(np.average(deviation**2, weights=weights)))
         if scale <= 1e-13 * unit:
             scale = 1.0
-        model = KernelRidge(kernel, alpha=self.alpha)
-        return Inside(encoder, Z, (y - mean) / scale, weights, model, mean, scale)
+        kernel, compared = self._for_strings(kernel, Z, y, weights, False)
+        model = KernelRidge(kernel, alpha=1.0 if self.alpha is None else self.alpha)
+        target = (y - mean) / scale
+        return Inside(encoder, Z, target, weights, model, compared, mean=mean, scale=scale)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row.
@@ -366,3 +418,25 @@ def _target_numbers(y: Any) -> np.ndarray:
             f"TableRegressor: y must hold one finite number a row: {error}"
         ) from error
     return y
+
+
+# ---- Parameters that are left open, chosen by left-out error ----
+
+
+def tuned(model: Any, Z: Any, y: Any, weights: Any, random_state: Any = 0) -> Any:
+    """Return what `mercer.tune` finds for a kernel model or a table model, as `TuneResult`."""
+    from mercer.selection import tune  # which knows all models
+
+    kernel = getattr(model, "kernel", None)
+    many = isinstance(kernel, Kernel) and len(kernel.theta) > 1
+    options: dict[str, Any] = {"max_points": TUNING_ROWS, "random_state": random_state}
+    if many:
+        options["max_iter"] = COLUMNS_TRIED
+    return tune(model, Z, y, weights, **options)
+
+
+def enough_to_tune(y: Any, in_folds: bool) -> bool:
+    """Whether rows are enough to choose parameters by leaving out one, or folds of classes."""
+    if not in_folds:
+        return len(y) >= 3
+    return len(y) >= FOLDS and int(np.unique(y, return_counts=True)[1].min()) >= 2

@@ -14,8 +14,7 @@ from sklearn.utils.validation import _num_samples
 from mercer.checks import check_index
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import check_targets
-from mercer.kernels import as_kernel
+from mercer.estimator import check_targets, kernel_of
 from mercer.models import KernelEstimator
 from mercer.selection.active.acquisition import CRITERIA, next_point
 
@@ -151,7 +150,7 @@ def _on_pool(model: Any, X_pool: Any) -> tuple[Any, int]:
         return model, _num_samples(X_pool)
     if model.kernel is None:  # the model's own, made when it is fitted
         return clone(model), _num_samples(X_pool)
-    kernel = as_kernel(model.kernel)
+    kernel = kernel_of(model)
     if not kernel.domain.holds_points:
         raise InvalidInput("active.learn: a precomputed matrix has no points; give the kernel.")
     pool = kernel.domain.check(X_pool, "X_pool")

@@ -23,11 +23,12 @@ from mercer.estimator import (
     accuracy,
     asks_centers,
     check_weights,
+    kernel_of,
     prepare_labels,
     prepare_targets,
     r_squared,
 )
-from mercer.kernels import Kernel, as_kernel
+from mercer.kernels import Kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.models.margin import Tally, gram_rows, is_margin
 from mercer.models.neighbors import NeighborsBase
@@ -328,7 +329,7 @@ class FoldScorer:
         if not (shareable and self.apart and self.judge.by_model):
             return None
         try:
-            kernel = as_kernel(base.kernel)
+            kernel = kernel_of(base)
         except MercerError:
             return None
         resolves = isinstance(base, RESOLVING) or is_margin(base)

@@ -19,8 +19,6 @@ from mercer.models import (
     KernelRidge,
     KernelRidgeClassifier,
     OneClassSVM,
-    TableClassifier,
-    TableRegressor,
 )
 from mercer.selection.tuning.compass import tune_by_compass
 from mercer.selection.tuning.errors import check_weighted, warn_of_failures
@@ -165,7 +163,7 @@ def tune(
     refuse_unread(X, fits=False)
     how = (criterion, cv, scoring, max_iter, max_points, max_time, fixed, bounds, random_state)
     options = TuneOptions(read_over(over), *how)
-    if isinstance(model, TableRegressor | TableClassifier):
+    if hasattr(model, "_inside"):  # a table model, which comes here itself for a kernel
         return _tune_table(model, X, y, sample_weight, options)
     _check_model(model)
     check_weighted(model, sample_weight)
@@ -288,7 +286,7 @@ def _tune_table(model: Any, X: Any, y: Any, sample_weight: Any, options: TuneOpt
     target = inside.target * inside.scale if scored and inside.scale != 1.0 else inside.target
     result = tune(inside.model, inside.Z, target, inside.weights, **vars(options))
     penalty = {name: result.params[name] for name in ("alpha", "C") if name in result.params}
-    tuned = clone(model).set_params(kernel=result.model.kernel_, **penalty)
+    tuned = clone(model).set_params(kernel=result.model.kernel_, **inside.settled, **penalty)
     tuned.fit(X, y, sample_weight=sample_weight)
     unit = inside.scale * inside.scale
     if result.criterion == "minus log evidence":

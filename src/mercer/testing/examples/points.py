@@ -227,6 +227,7 @@ def kernel_examples() -> list[KernelExample]:
         "Polynomial": mk.Polynomial(),
         "Polynomial-3": mk.Polynomial(3, 0.5),
         "Polynomial-homogeneous": mk.Polynomial(2, 0.0),
+        "Polynomial-scaled": mk.Polynomial(3, 0.5, 1.7),
         "Exponential": mk.Exponential(2.0),
         "Cosine": mk.Cosine(),
         "RBF": RBF(),

@@ -233,7 +233,9 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     **WALK_FORMULAS,
     **NODE_TEXT_FORMULAS,
     mk.Linear: _linear,
-    mk.Polynomial: lambda k, x, y: (_dot(x, y) + float(k.offset)) ** int(k.degree),
+    mk.Polynomial: lambda k, x, y: (
+        (_dot(x, y) / float(k.length_scale or 1.0) ** 2 + float(k.offset)) ** int(k.degree)
+    ),
     mk.Exponential: lambda k, x, y: math.exp(_dot(x, y) / float(k.length_scale) ** 2),
     mk.Cosine: _cosine,
     mk.RBF: _rbf,
