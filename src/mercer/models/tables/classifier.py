@@ -106,8 +106,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     """
 
     _parameters = {
-        "model": checks.Word(
-            "ridge", "svc", says="give 'ridge' (KernelRidgeClassifier) or 'svc' (SVC)"
+        "model": checks.Maybe(
+            checks.Word("ridge", "svc", says="give 'ridge' (KernelRidgeClassifier) or 'svc' (SVC)")
         )
     }
     _classes_of_models = {"ridge": KernelRidgeClassifier, "svc": SVC}
