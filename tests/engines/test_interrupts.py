@@ -22,6 +22,7 @@ from mercer.engines import tiles
 from mercer.engines.tiles import small_tiles
 from mercer.solvers.linear import inplace
 from mercer.threads import listening, single_threaded_blas, workers
+from tools.torture import interrupts
 
 ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(8)
@@ -350,7 +351,7 @@ from mercer.solvers.linear import inplace
 from mercer.threads import listening
 
 def work():
-    time.sleep(1.5)
+    time.sleep(0.8)
     print("ended", flush=True)
 
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -407,3 +408,11 @@ def test_numba_survives_ctrl_c_while_it_is_imported():
         [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.stdout == "interrupted True\nTrue\n", done.stderr
+
+
+def test_the_campaign_of_interrupts():
+    names = interrupts._names()
+    assert len(names) == len(set(names)) > 200
+    rows = list(interrupts.interrupts(0, 1, names.index("estimator KernelRidge")))
+    assert len(rows) == interrupts.TRIALS + 1
+    assert {row["fault"] for row in rows} <= {"", "late"}, rows  # how soon is not for a test
