@@ -42,8 +42,9 @@ def bandwidths(
     who begin at the 5 % quantile. Of points in many clusters that is a distance between clusters:
     so where a point has more than five neighbours within it, on average, the sequence begins at the
     quantile of five neighbours, 5/N. One alone is the median distance. Points that coincide do not
-    count; where all do, powers of two around 1. Of many points the subset decides that `median_distance` takes, which knows neither
-    their order nor their copies, so that permutations of the rows leave the kernels alone.
+    count; where all do, powers of two around 1. Of many points the subset decides that
+    `median_distance` takes, which knows neither their order nor their copies, so that permutations
+    of the rows leave the kernels alone.
     """
     if count == 1:
         return np.array([median_distance(X, weights, metric)])
