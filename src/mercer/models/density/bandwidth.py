@@ -18,7 +18,7 @@ from scipy.special import betaln, gammaln
 
 from mercer.domains import Vectors, moderate
 from mercer.errors import InvalidInput, speaks, who
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Matern
 from mercer.operators import rim
 
 # ---- Smoothing kernels: radial densities κ(u) = c φ(‖u‖²) on ℝᵈ, normalised for every d ----
@@ -205,7 +205,10 @@ def smoothing(name: Any) -> Smoothing:
         return name
     if not is_smoothing(name):
         rbf = isinstance(name, RBF) or (isinstance(name, str) and name == "rbf")
-        same = " It is kernel='gaussian', with the length scale as bandwidth." if rbf else ""
+        known = "gaussian" if rbf else None
+        if isinstance(name, Matern):
+            known = {0.5: "exponential", math.inf: "gaussian"}.get(name.nu)
+        same = f" It is kernel={known!r}, with the length scale as bandwidth." if known else ""
         raise InvalidInput(
             f"{who()}: kernel={name!r} is no smoothing kernel; give one of "
             f"{', '.join(repr(n) for n in SMOOTHINGS)}.{same}"
