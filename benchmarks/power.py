@@ -1,6 +1,6 @@
 """Level and power of the tests: how often they reject at 5 %, under the null and against it.
 
-Not a timing: run it by name, ``python benchmarks/power.py``. It takes about two minutes.
+Not a timing: run it by name, ``python benchmarks/power.py``. It takes about five minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 from mercer import RBF
 from mercer.statistics import (
+    distance_correlation_test,
     hsic_agg_test,
     hsic_test,
     kci_test,
@@ -59,6 +60,44 @@ def _cause(link: float) -> Data:
     return draw
 
 
+def _blobs(ratio: float) -> Data:
+    """Gretton's blobs: 25 centres, 10 apart, of variances 1 and 1, or `ratio` and 1, turned."""
+    turn = np.array([[1.0, -1.0], [1.0, 1.0]]) / 2**0.5
+
+    def draw(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        first, second = 10.0 * rng.integers(0, 5, size=(2, 250, 2))
+        first += rng.normal(size=(250, 2))
+        second += (rng.normal(size=(250, 2)) * [ratio**0.5, 1.0]) @ turn.T
+        return first, second
+
+    return draw
+
+
+def _rings(gap: float) -> Data:
+    """Two rings of radii 1 and 2, and of 1 + gap and 2 − gap, of which the noise is 0.1."""
+
+    def ring(rng: np.random.Generator, radii: list[float]) -> np.ndarray:
+        angle, radius = rng.uniform(0, 2 * np.pi, 250), rng.choice(radii, 250)
+        around = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+        return around + 0.1 * rng.normal(size=(250, 2))
+
+    return lambda rng: (ring(rng, [1.0, 2.0]), ring(rng, [1.0 + gap, 2.0 - gap]))
+
+
+def _shift(by: float) -> Data:
+    return lambda rng: (rng.normal(size=(250, 2)), rng.normal(size=(250, 2)) + by)
+
+
+PLANE = {
+    "blobs alike": _blobs(1.0),
+    "blobs, ratio 4": _blobs(4.0),
+    "blobs, ratio 6": _blobs(6.0),
+    "blobs, ratio 9": _blobs(9.0),
+    "rings, 0.06 nearer": _rings(0.06),
+    "rings, 0.12 nearer": _rings(0.12),
+    "shift by 0.1 each": _shift(0.1),
+    "shift by 0.2 each": _shift(0.2),
+}
 SAMPLES = {
     "one distribution": _two(lambda rng: rng.normal(size=50)),
     "mean shifted by 0.7": _two(lambda rng: rng.normal(0.7, 1, 50)),
@@ -79,18 +118,20 @@ FITS = {
 CAUSES = {"one cause": _cause(0.0), "and a link of 0.5": _cause(0.5)}
 
 
-def _rejections(draw: Data, test: Callable[..., Any], seed: int) -> float:
+def _rejections(draw: Data, test: Callable[..., Any], seed: int, sets: int) -> float:
     hits = 0
-    for i in range(SETS):
+    for i in range(sets):
         rng = np.random.default_rng([seed, i])
         hits += test(*draw(rng), rng).pvalue <= 0.05
-    return hits / SETS
+    return hits / sets
 
 
-def _table(title: str, cases: dict[str, Data], tests: dict[str, Callable[..., Any]]) -> None:
+def _table(
+    title: str, cases: dict[str, Data], tests: dict[str, Callable[..., Any]], sets: int = SETS
+) -> None:
     print(f"\n{title}\n{'':26}" + "".join(f"{name:>18}" for name in tests))
     for row, (name, draw) in enumerate(cases.items()):
-        shares = [_rejections(draw, test, row) for test in tests.values()]
+        shares = [_rejections(draw, test, row, sets) for test in tests.values()]
         print(f"{name:26}" + "".join(f"{share:>18.1%}" for share in shares), flush=True)
 
 
@@ -110,12 +151,24 @@ def main() -> None:
         },
     )
     _table(
+        "250 + 250 points, two columns, 60 data sets",
+        PLANE,
+        {
+            "mmd_test": lambda x, y, rng: mmd_test(x, y, None, DRAWS, rng),
+            "RBF(1)": lambda x, y, rng: mmd_test(x, y, RBF(1.0), DRAWS, rng),
+            "mmd_agg_test": lambda x, y, rng: mmd_agg_test(x, y, None, DRAWS, rng),
+            "mmd_split_test": lambda x, y, rng: mmd_split_test(x, y, None, DRAWS, rng),
+        },
+        sets=60,
+    )
+    _table(
         "60 pairs",
         PAIRS,
         {
             "hsic_test": lambda x, y, rng: hsic_test(x, y, None, None, DRAWS, rng),
             "null=moments": lambda x, y, rng: hsic_test(x, y, null="moments"),
             "hsic_agg_test": lambda x, y, rng: hsic_agg_test(x, y, None, None, DRAWS, rng),
+            "distances": lambda x, y, rng: distance_correlation_test(x, y, DRAWS, rng),
         },
     )
     score = np.negative  # that of the standard normal

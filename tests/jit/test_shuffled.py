@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.jit.tiles import add_shuffled
+from mercer.jit.tiles import add_shuffled, multiply_shuffled
 
 RNG = np.random.default_rng(0)
 
@@ -48,3 +48,16 @@ def test_inputs_may_be_read_only():
     out = np.zeros(1)
     add_shuffled(A, L, 0, P, Q, out)
     np.testing.assert_allclose(out, twin(A, L, P[0]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 33])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_products_of_several_are_summed_over_the_lower_half(n, count):
+    K = np.stack([symmetric(n) for _ in range(count + 1)])
+    P = np.array([[RNG.permutation(n) for _ in range(count)] for _ in range(4)])
+    out = np.full(4, np.nan)
+    multiply_shuffled(K, P, np.empty(n), out)
+    for draw, found in zip(P, out, strict=True):
+        moved = [M[np.ix_(p, p)] for M, p in zip(K[1:], draw, strict=True)]
+        want = np.tril(np.prod([K[0], *moved], axis=0), -1).sum()
+        np.testing.assert_allclose(found, want, atol=1e-11 * n * n)

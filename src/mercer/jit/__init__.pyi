@@ -70,6 +70,7 @@ from mercer.jit.tiles import (
     logarithm as logarithm,
     manhattan as manhattan,
     manhattan_by_column as manhattan_by_column,
+    multiply_shuffled as multiply_shuffled,
     pair_squares as pair_squares,
     sort_kept as sort_kept,
     squared_euclidean as squared_euclidean,

@@ -385,3 +385,25 @@ def add_shuffled(A, rows, first, P, Q, out):
             for j in range(even, i):
                 a += row[j] * other[p[j]]
             out[t] += (a + b) + (c + d)
+
+
+@compiled
+def multiply_shuffled(K, P, row, out):
+    """Set out[t] to the sum over j < i of K[0, i, j] Π K[k, pᵢ, pⱼ], p the row P[t, k − 1].
+
+    row is space for as many numbers as a matrix has rows.
+    """
+    for t in range(P.shape[0]):
+        total = 0.0
+        for i in range(K.shape[1]):
+            row[:i] = K[0, i, :i]
+            for k in range(P.shape[1]):
+                p = P[t, k]
+                other = K[k + 1, p[i]]
+                for j in range(i):
+                    row[j] *= other[p[j]]
+            part = 0.0
+            for j in range(i):
+                part += row[j]
+            total += part
+        out[t] = total

@@ -42,6 +42,7 @@ from mercer.operators.several import (
     many_forms as many_forms,
     shuffled as shuffled,
     shuffled_factors as shuffled_factors,
+    shuffled_together as shuffled_together,
     sources_of as sources_of,
 )
 from mercer.operators.sums import (

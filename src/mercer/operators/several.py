@@ -306,6 +306,28 @@ def shuffled(A: np.ndarray, L: np.ndarray, P: np.ndarray, first: int = 0) -> np.
     return out
 
 
+def shuffled_together(K: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Return Σ_{j<i} K⁰ᵢⱼ Πₖ Kᵏ[pᵢ, pⱼ] for draws of a permutation p for each matrix but the first.
+
+    Parameters
+    ----------
+    K : ndarray of shape (q, n, n)
+        Symmetric matrices, float64.
+    P : ndarray of int of shape (b, q − 1, n)
+        The permutations.
+    """
+    from mercer.jit import multiply_shuffled
+
+    P = np.ascontiguousarray(P, dtype=np.int64)
+    out = np.zeros(len(P))
+
+    def work(group: slice) -> None:
+        multiply_shuffled(K, P[group], np.empty(K.shape[1]), out[group])
+
+    _share(len(P), K.size, work)
+    return out
+
+
 def shuffled_factors(F: np.ndarray, G: np.ndarray, P: np.ndarray) -> np.ndarray:
     """Return ‖Fᵀ G[p]‖² for every permutation p, a row of P.
 

@@ -3,6 +3,10 @@ from mercer.statistics.base import (
     TestResult as TestResult,
 )
 from mercer.statistics.dependence import (
+    dhsic as dhsic,
+    dhsic_test as dhsic_test,
+    distance_correlation as distance_correlation,
+    distance_correlation_test as distance_correlation_test,
     hsic as hsic,
     hsic_agg_test as hsic_agg_test,
     hsic_test as hsic_test,
@@ -25,6 +29,10 @@ from mercer.statistics.two_sample import (
 __all__ = [
     "ConfidenceInterval",
     "TestResult",
+    "dhsic",
+    "dhsic_test",
+    "distance_correlation",
+    "distance_correlation_test",
     "hsic",
     "hsic_agg_test",
     "hsic_split_test",

@@ -21,10 +21,12 @@ from mercer.kernels import (
     spread_rows,
 )
 from mercer.settings import get_config
-from mercer.statistics.samples import named_kernel
+from mercer.statistics.observations import effective
+from mercer.statistics.samples import as_counts, named_kernel
 
 SUBSAMPLE = 1000  # points whose distances decide
-LOW = 0.05  # quantile of the distances that half of is the smallest bandwidth
+LOW = 0.05  # quantile of the distances that half of is the smallest bandwidth, and less where
+NEIGHBOURS = 5  # so many others lie nearer to a point on average: clusters have scales of their own
 SHARE = 8  # part of the memory budget that distances may take is one in so many
 RANGE = (1e-300, 1e300)  # of a length scale
 FAMILIES = ("rbf", "laplacian")
@@ -34,17 +36,22 @@ METRICS = {"rbf": "euclidean", "laplacian": "cityblock"}
 def bandwidths(
     X: Any, count: int, metric: str = "euclidean", weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return lengths from half the 5 % quantile of the distances to twice the largest.
+    """Return lengths from half a small quantile of the distances to twice the largest.
 
-    They are a geometric sequence, as in Schrab et al., MMD aggregated two-sample test (JMLR 2023);
-    one alone is the median distance. Points that coincide do not count; where all do, powers of two
-    around 1. Of many points the subset decides that `median_distance` takes, which knows neither
-    their order nor their copies, so that permutations of the rows leave the kernels alone.
+    They are a geometric sequence, as in Schrab et al., MMD aggregated two-sample test (JMLR 2023),
+    who begin at the 5 % quantile. Of points in many clusters that is a distance between clusters:
+    so where a point has more than five neighbours within it, on average, the sequence begins at the
+    quantile of five neighbours, 5/N. One alone is the median distance. Points that coincide do not
+    count; where all do, powers of two around 1. Of many points the subset decides that
+    `median_distance` takes, which knows neither their order nor their copies, so that permutations
+    of the rows leave the kernels alone.
     """
     if count == 1:
         return np.array([median_distance(X, weights, metric)])
     w = np.ones(X.shape[0]) if weights is None else weights
     rows = np.flatnonzero(w > 0)
+    number = w.sum() if as_counts(w) is not None else effective(w[rows]).sum()
+    share = min(LOW, NEIGHBOURS / min(SUBSAMPLE, max(1.0, number)))
     rows, w = (rows, w[rows]) if len(rows) <= SUBSAMPLE else spread_rows(X, w, SUBSAMPLE)
     Z = X[rows]
     Z = Z[:, np.unique(Z.indices)].toarray() if sp.issparse(Z) else Z
@@ -59,7 +66,7 @@ def bandwidths(
         return 2.0 ** (np.arange(count) - (count - 1) / 2)
     least = 1e-12 * high
     total = sum(float(v[d > least].sum()) for d, v in pairs)
-    low = select_distance(pairs, LOW * total * (1 - 1e-12), least, high)
+    low = select_distance(pairs, share * total * (1 - 1e-12), least, high)
     with np.errstate(over="ignore", under="ignore"):
         return np.clip(np.ldexp(np.geomspace(0.5 * low, 2 * high, count), exponent), *RANGE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,18 +156,28 @@ def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any) -> 
     sample_weight : array of shape (n,) or None
         Weights of the rows.
     """
-    kx, A = one_sample(X, kernel_x, "X")
-    ky, B = one_sample(Y, kernel_y, "Y")
-    n, m = kx.domain.size(A), ky.domain.size(B)
-    if n != m:
-        raise InvalidInput(
-            f"{who()}: X has {n} rows and Y has {m}; row i of both must belong together."
-        )
-    w = check_weights(sample_weight, n)
-    A = _square(kx.domain, A, [n], ["X"])
-    B = _square(ky.domain, B, [n], ["Y"])
-    place = place_of(X, Y)
-    return Pair(kx.fit_params(A, w), A, ky.fit_params(B, w), B, n, w, place)
+    (kx, ky), (A, B), w = together([X, Y], [kernel_x, kernel_y], ["X", "Y"], sample_weight)
+    return Pair(kx, A, ky, B, kx.domain.size(A), w, place_of(X, Y))
+
+
+def together(
+    variables: Sequence[Any], kernels: Sequence[Any], names: Sequence[str], sample_weight: Any
+) -> tuple[list[Kernel], list[Any], np.ndarray | None]:
+    """Return kernels made for variables observed together, their points, and the weights."""
+    made = [one_sample(*each) for each in zip(variables, kernels, names, strict=True)]
+    sizes = [k.domain.size(Z) for k, Z in made]
+    for m, name in zip(sizes, names, strict=True):
+        if m != sizes[0]:
+            raise InvalidInput(
+                f"{who()}: {names[0]} has {sizes[0]} rows and {name} has {m}; row i of both must "
+                "belong together."
+            )
+    w = check_weights(sample_weight, sizes[0])
+    points = [
+        _square(k.domain, Z, sizes[:1], [name]) for (k, Z), name in zip(made, names, strict=True)
+    ]
+    fitted = [k.fit_params(Z, w) for (k, _), Z in zip(made, points, strict=True)]
+    return fitted, points, w
 
 
 def as_counts(weights: np.ndarray | None) -> np.ndarray | None:

@@ -422,6 +422,19 @@ def test_an_rbf_is_a_gaussian(kernel):
         KernelDensity(kernel="laplacian").fit(X)
 
 
+@pytest.mark.parametrize("nu, name", [(0.5, "exponential"), (np.inf, "gaussian"), (1.5, None)])
+def test_matern_kernels_that_are_smoothing_kernels_are_told(nu, name):
+    kernel = mercer.Matern(2.0, nu)
+    with pytest.raises(InvalidInput, match="is no smoothing kernel") as caught:
+        KernelDensity(kernel=kernel).fit(X)
+    assert (name is not None) == ("It is kernel=" in str(caught.value))
+    if name:  # the cure is the same function, made a density
+        assert f"It is kernel={name!r}, with the length scale as bandwidth" in str(caught.value)
+        model = KernelDensity(2.0, name).fit(X[:1])
+        ratios = np.exp(model.score_samples(X)) / kernel(X, X[:1])[:, 0]
+        np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
+
+
 @pytest.mark.parametrize("word", ["auto", "LOO"])
 def test_words_for_bandwidths_are_all_named(word):
     with pytest.raises(InvalidInput, match="'scott', 'silverman', 'loo'"):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -608,3 +608,116 @@ def test_classifier_search_and_errors():
         NadarayaWatsonClassifier().fit(X[:2], [1.0, np.nan])
     with pytest.raises(InvalidInput, match="NadarayaWatsonClassifier: bandwidth"):
         NadarayaWatsonClassifier(0.0).fit(X, LABELS)
+
+
+# ------------------------------------------------------------------- a bandwidth for each column
+def with_noise_column(n, seed, classes=False):
+    rng = np.random.default_rng(seed)
+    P = rng.uniform(-2, 2, size=(n, 3)) * [1.0, 5.0, 0.1]
+    f = np.sin(2 * P[:, 0]) + 0.1 * P[:, 1]
+    return P, (f > 0).astype(int) if classes else f + 0.3 * rng.normal(size=n)
+
+
+def left_out_error(P, t, lengths):
+    s = (((P[:, None] - P[None]) / lengths) ** 2).sum(axis=2)
+    np.fill_diagonal(s, np.inf)
+    K = np.exp(-0.5 * (s - s.min(axis=1)[:, None]))
+    return float(np.mean((K @ t / K.sum(axis=1) - t) ** 2))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_column_that_tells_nothing_has_no_say(seed):
+    P, t = with_noise_column(120, seed)
+    common, own = (NadarayaWatson(word).fit(P, t) for word in ("loo", "loo-columns"))
+    assert own.loo_error_ < 0.8 * common.loo_error_
+    assert own.loo_error_ == pytest.approx(left_out_error(P, t, own.bandwidth_), rel=1e-9)
+    ranges = np.ptp(P, axis=0)
+    assert own.bandwidth_[2] > 0.8 * ranges[2]
+    assert (own.bandwidth_[:2] < 0.4 * ranges[:2]).all()
+    # No search finds much more from there; bandwidths follow the units of the columns.
+    best = minimize(
+        lambda logs: left_out_error(P, t, np.exp(logs)),
+        np.log(own.bandwidth_),
+        method="Nelder-Mead",
+        options={"maxfev": 150},
+    )
+    assert own.loo_error_ < 1.01 * best.fun
+    other = NadarayaWatson("loo-columns").fit(P * [8.0, 0.25, 1.0] + 4.0, t)
+    np.testing.assert_allclose(other.bandwidth_, own.bandwidth_ * [8.0, 0.25, 1.0], rtol=1e-6)
+    Q, _ = with_noise_column(300, 99)
+    truth = np.sin(2 * Q[:, 0]) + 0.1 * Q[:, 1]
+    errors = [np.mean((model.predict(Q) - truth) ** 2) for model in (common, own)]
+    assert errors[1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize(
+    "options", [{"degree": 1}, {"kernel": "epanechnikov"}, {"kernel": "exponential"}], ids=str
+)
+def test_columns_are_chosen_with_any_kernel_and_with_planes(options):
+    P, t = with_noise_column(80, 3)
+    common, own = (NadarayaWatson(word, **options).fit(P, t) for word in ("loo", "loo-columns"))
+    assert own.loo_error_ < common.loo_error_
+    assert own.loo_error_ == pytest.approx(np.mean((own.loo() - t) ** 2), rel=1e-9)
+
+
+def test_columns_that_do_not_vary_one_column_weights_and_classes():
+    P, t = with_noise_column(60, 4)
+    wider = np.column_stack([P, np.full(60, 7.0)])
+    model, common = (NadarayaWatson(word).fit(wider, t) for word in ("loo-columns", "loo"))
+    own = NadarayaWatson("loo-columns").fit(P, t)
+    assert model.bandwidth_[3] == common.bandwidth_[3]
+    np.testing.assert_allclose(model.bandwidth_[:3], own.bandwidth_, rtol=1e-9)
+    single, word = (NadarayaWatson(w).fit(P[:, :1], t) for w in ("loo-columns", "loo"))
+    np.testing.assert_array_equal(single.bandwidth_, word.bandwidth_)
+    equal = NadarayaWatson("loo-columns").fit(np.ones((5, 2)), np.arange(5.0))
+    np.testing.assert_array_equal(equal.bandwidth_, [1.0, 1.0])
+    counts = np.random.default_rng(5).integers(0, 3, 60)
+    weighted = NadarayaWatson("loo-columns").fit(P, t, counts)
+    repeated = NadarayaWatson("loo-columns").fit(np.repeat(P, counts, axis=0), np.repeat(t, counts))
+    np.testing.assert_allclose(weighted.bandwidth_, repeated.bandwidth_, rtol=1e-9)
+    P, labels = with_noise_column(100, 6, classes=True)
+    common, own = (NadarayaWatsonClassifier(w).fit(P, labels) for w in ("loo", "loo-columns"))
+    assert own.loo_error_ < common.loo_error_
+    with pytest.raises(InvalidInput, match="is for smoothing kernels"):
+        NadarayaWatson("loo-columns", mercer.RBF(1.0)).fit(P, labels)
+
+
+# ------------------------------------------------------------------------------ marginal effects
+@pytest.mark.parametrize("kernel", sorted(set(PROFILES) - {"tophat"}))
+@pytest.mark.parametrize("bandwidth", [2.5, [1.5, 4.0], 2 * H], ids=["number", "columns", "matrix"])
+def test_gradients_are_differences(kernel, bandwidth):
+    model = NadarayaWatson(bandwidth, kernel).fit(X, Y, W)
+    found = model.gradient(NEW)
+    assert found.shape == (len(NEW), D, 2)
+    for c, step in enumerate(1e-6 * np.eye(D)):
+        want = (model.predict(NEW + step) - model.predict(NEW - step)) / 2e-6
+        np.testing.assert_allclose(found[:, c], want, atol=2e-7)
+    single = NadarayaWatson(bandwidth, kernel).fit(X, y, W).gradient(NEW)
+    np.testing.assert_allclose(single, found[:, :, 0], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", PROFILES)
+def test_the_gradient_of_planes_is_theirs(kernel):
+    slopes = np.array([[2.0, -1.0], [0.5, 3.0]])
+    model = NadarayaWatson([2.0, 6.0], kernel, degree=1).fit(X, X @ slopes + 5)
+    np.testing.assert_allclose(model.gradient(NEW[:5]), [slopes] * 5, atol=1e-9)
+
+
+def test_gradients_far_away_in_units_and_where_there_are_none():
+    near = NadarayaWatson(0.1, "biweight").fit(X, y)
+    assert not near.gradient(NEW + 100).any()  # the nearest point answers
+    assert np.isfinite(NadarayaWatson(0.01).fit(X, y).gradient(NEW + 100)).all()
+    assert np.isfinite(NadarayaWatson(1.0, "exponential").fit(X, y).gradient(X)).all()
+    model, moved = (NadarayaWatson(h).fit(P, y) for h, P in ((1.0, X), (1024.0, 1024 * X + 2**20)))
+    found = moved.gradient(1024 * NEW + 2**20)
+    np.testing.assert_allclose(1024 * found, model.gradient(NEW), rtol=1e-9, atol=1e-12)
+    huge = NadarayaWatson(1.0).fit(X, 1e300 * y).gradient(NEW)
+    np.testing.assert_allclose(huge, 1e300 * model.gradient(NEW), rtol=1e-12)
+    for kernel in ("tophat", mercer.RBF(1.0)):
+        fitted = NadarayaWatson(kernel=kernel).fit(X, y)
+        with pytest.raises(InvalidInput, match=r"NadarayaWatson\.gradient: kernel=.*no slopes"):
+            fitted.gradient(NEW)
+    with pytest.raises(InvalidInput, match="3"):
+        model.gradient(np.zeros((2, 3)))
+    with config(memory=4000), pytest.raises(MemoryBudgetExceeded, match="distances of"):
+        model.gradient(NEW)

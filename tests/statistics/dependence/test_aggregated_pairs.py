@@ -87,6 +87,17 @@ def test_finds_waves_that_the_median_distance_does_not():
     assert median <= 12
 
 
+def test_finds_links_within_clusters_far_apart():
+    pvalues = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        u = rng.normal(size=250)
+        v = 0.97 * u + 0.25 * rng.normal(size=250)
+        x, y = (10.0 * rng.integers(0, 20, size=250) + inner for inner in (u, v))
+        pvalues.append(hsic_agg_test(x, y, None, None, 99, 0).pvalue)
+    assert np.mean(pvalues) <= 0.15  # 0.6 with bandwidths that begin between clusters
+
+
 def test_designs_and_kinds_of_data():
     X, Y = related(24)
     for options in ({"blocks": 3}, {"strata": np.tile([0, 1], 12)}):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy import stats
+from scipy.spatial.distance import pdist
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern
@@ -175,6 +176,30 @@ def test_level_of_samples_that_were_sorted():
     within_band(p)
 
 
+def test_level_where_neighbours_decide_the_smallest_bandwidth(monkeypatch):
+    monkeypatch.setattr("mercer.statistics.kernels.NEIGHBOURS", 0.5)
+
+    def blobs(rng):
+        Z = 10.0 * rng.integers(0, 3, size=(24, 2)) + rng.normal(size=(24, 2))
+        return Z[:13], Z[13:]
+
+    within_band(pvalues(blobs, 600))
+
+
+def test_finds_what_differs_within_blobs_far_apart():
+    """Gretton's blobs: 5 × 5 centres, of which those of one sample are round, the others not."""
+    turn = np.array([[1.0, -1.0], [1.0, 1.0]]) / 2**0.5
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        centres = 10.0 * rng.integers(0, 5, size=(2, 250, 2))
+        X = centres[0] + rng.normal(size=(250, 2))
+        Y = centres[1] + (rng.normal(size=(250, 2)) * [3.0, 1.0]) @ turn.T
+        result = mmd_agg_test(X, Y, None, 99, 0)
+        assert result.pvalue <= 0.05
+        kernel = result.extra["kernel"]
+        assert kernel.length_scale < 4
+
+
 def test_finds_ripples_that_the_median_distance_does_not():
     rng = np.random.default_rng(12)
 
@@ -204,6 +229,26 @@ def test_power_for_a_shift_is_near_that_of_the_best_kernel():
 
 
 # ------------------------------------------------------------------------------------ bandwidths
+def big_steps(n):
+    return 100.0 * (np.arange(n) % 30)[:, None]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+def test_bandwidths_of_clusters_begin_within_them(metric):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2)) + big_steps(300)  # 30 clusters: 3 % of the pairs are within one
+    d = np.sort(pdist(X, metric))
+    assert d[int(0.05 * len(d))] > 90
+    b = bandwidths(X, 6, metric)
+    assert b[0] == pytest.approx(0.5 * d[int(np.ceil(5 / 300 * len(d))) - 1])
+    assert b[0] < 2 and b[-1] == pytest.approx(2 * d[-1])
+    # Weights that are no counts have no unit; of many rows a thousand decide.
+    w = rng.uniform(0.5, 1.5, 300)
+    np.testing.assert_allclose(bandwidths(X, 6, metric, w), bandwidths(X, 6, metric, 7 * w))
+    many = rng.normal(size=(20000, 2)) + big_steps(20000)
+    assert 0.05 < bandwidths(many, 6, metric)[0] < 2
+
+
 def test_bandwidths():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 3))
@@ -219,6 +264,9 @@ def test_bandwidths():
     w = rng.integers(0, 3, 50)
     weighted = bandwidths(X, 7, weights=w.astype(float))
     np.testing.assert_allclose(weighted, bandwidths(np.repeat(X, w, axis=0), 7))
+    twice = bandwidths(np.repeat(np.vstack([X] * 3) + big_steps(150), 2, axis=0), 7)
+    doubled = bandwidths(np.vstack([X] * 3) + big_steps(150), 7, weights=np.full(150, 2.0))
+    np.testing.assert_allclose(twice, doubled)
     np.testing.assert_allclose(bandwidths(np.zeros((4, 2)), 3), [0.5, 1.0, 2.0])
     assert len(bandwidths(X, 1)) == 1
     big = rng.normal(size=(3000, 2))

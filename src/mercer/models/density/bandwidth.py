@@ -18,7 +18,7 @@ from scipy.special import betaln, gammaln
 
 from mercer.domains import Vectors, moderate
 from mercer.errors import InvalidInput, speaks, who
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Matern
 from mercer.operators import rim
 
 # ---- Smoothing kernels: radial densities κ(u) = c φ(‖u‖²) on ℝᵈ, normalised for every d ----
@@ -103,6 +103,27 @@ class Smoothing:
         with np.errstate(divide="ignore"):
             return np.log(self.profile(s, bandwidth))
 
+    def fall(self, s: np.ndarray, values: np.ndarray, bandwidth: float) -> np.ndarray:
+        """Return −2 dφ(s/h²)/ds at squared lengths s, where φ has these values, or multiples.
+
+        Multiples of φ, the same along a row, are for kernels of unbounded support; a kernel with a
+        tip has no slope there, and 0 stands for it.
+        """
+        if self.name == "gaussian":
+            return values / bandwidth**2
+        r = np.sqrt(s)
+        inverse = np.divide(1.0 / bandwidth, r, out=np.zeros_like(r), where=r > 0)
+        if self.name == "exponential":
+            return values * inverse
+        if self.name == "triangular":
+            return np.where(values > 0, inverse, 0.0)
+        if self.name == "cosine":
+            turned = np.sinc(0.5 * np.minimum(r / bandwidth, 1.0))  # sin(πr/2h)/(πr/2h)
+            return np.where(values > 0, (0.5 * math.pi / bandwidth) ** 2 * turned, 0.0)
+        power = self._power  # φ = (1 − u)ᵖ
+        root = np.sqrt(values) if power == 2 else np.where(values > 0, 1.0, 0.0)
+        return 2.0 * power / bandwidth**2 * root
+
     def log_normaliser(self, d: int) -> float:
         """Return log c in d dimensions: ∫ c φ(‖u‖²) du = 1.
 
@@ -184,7 +205,10 @@ def smoothing(name: Any) -> Smoothing:
         return name
     if not is_smoothing(name):
         rbf = isinstance(name, RBF) or (isinstance(name, str) and name == "rbf")
-        same = " It is kernel='gaussian', with the length scale as bandwidth." if rbf else ""
+        known = "gaussian" if rbf else None
+        if isinstance(name, Matern):
+            known = {0.5: "exponential", math.inf: "gaussian"}.get(name.nu)
+        same = f" It is kernel={known!r}, with the length scale as bandwidth." if known else ""
         raise InvalidInput(
             f"{who()}: kernel={name!r} is no smoothing kernel; give one of "
             f"{', '.join(repr(n) for n in SMOOTHINGS)}.{same}"
@@ -258,6 +282,12 @@ class Bandwidth:
         """Return H u for the rows u of U."""
         return U @ self.value if np.ndim(self.value) == 2 else U * self.value
 
+    def pull(self, G: np.ndarray) -> np.ndarray:
+        """Return gradients by x, of shape (m, d, t), of gradients by whitened coordinates."""
+        if np.ndim(self.value) == 2:
+            return self._axes @ (G / self._lengths[:, None])  # type: ignore[attr-defined]
+        return G / np.broadcast_to(np.asarray(self.value, dtype=float), (self.d,))[:, None]
+
     def scaled(self, factor: float) -> Bandwidth:
         """Return the bandwidth times a number."""
         return Bandwidth(_plain(np.multiply(self.value, factor)), self.d)
@@ -308,12 +338,11 @@ def as_bandwidth(
     return Bandwidth(float(value[0]) if d == 1 else value, d)
 
 
-def check_word(bandwidth: str) -> None:
+def check_word(bandwidth: str, *more: str) -> None:
     """Refuse a word that is no bandwidth."""
-    if bandwidth not in (*RULES, "loo"):
-        raise InvalidInput(
-            f"{who()}: bandwidth={bandwidth!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
-        )
+    if bandwidth not in (*RULES, "loo", *more):
+        legal = ", ".join(map(repr, (*RULES, "loo", *more)))
+        raise InvalidInput(f"{who()}: bandwidth={bandwidth!r}; give {legal}, or numbers > 0.")
 
 
 def centre_of(X: np.ndarray) -> np.ndarray:

@@ -113,6 +113,30 @@ class Near:
             out[part] = self._spread(here, t, step, exact=self.smoothing.compact)
         return out
 
+    def gradient(self, Q: np.ndarray, frame: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the slopes of the answers by the coordinates of Z, of shape (m, d, t).
+
+        Of means those of the mean; of planes, those of the plane that is fitted at a point.
+
+        Parameters
+        ----------
+        Q : array of shape (m, d)
+            The points.
+        frame : callable
+            What makes of them the coordinates of Z.
+        """
+        d, t = self.Z.shape[1], self.Y.shape[1]
+        out = np.empty((len(Q), d * t))
+        for part in row_blocks(len(Q), 16 * (COPIES * d + d * t)):
+            here = frame(Q[part])
+
+            def step(rows: slice, T: np.ndarray, here: np.ndarray = here) -> np.ndarray:
+                slopes = self._slopes(T, here[rows])
+                return np.ldexp(slopes, self._shift).reshape(len(T), -1)
+
+            out[part] = self._spread(here, d * t, step, exact=self.smoothing.compact, more=3)
+        return out.reshape(len(Q), d, t)
+
     def left_out(self) -> np.ndarray:
         """Return the answer at each training point by the others."""
 
@@ -179,15 +203,16 @@ class Near:
 
     # -- inside -------------------------------------------------------------------------------
     def _spread(
-        self, Q: np.ndarray | None, columns: int, step: Callable, exact: bool = True
+        self, Q: np.ndarray | None, columns: int, step: Callable, exact: bool = True, more: int = 0
     ) -> np.ndarray:
         """Return what a step makes of rows of squared distances, from Q or among the points.
 
-        Copies of the points are counted, and the moments of planes.
+        Copies of the points are counted, and the moments of planes, and more arrays of a band.
         """
         (n, d), m = self.Z.shape, len(self.Z if Q is None else Q)
         held = 8 * (m * columns + d * ((COPIES + 1) * n if Q is None else COPIES * (n + m)))
-        arrays = ARRAYS + (4 * d * (d + self.Y.shape[1]) // n + 1 if self.degree else 0)
+        moments = 4 * d * (d + self.Y.shape[1]) // n + 1 if self.degree or more else 0
+        arrays = ARRAYS + more + moments
         require_memory(
             held + 16 * n * (RBF.workspace + arrays),
             f"distances of {m} points from {n}",
@@ -230,6 +255,28 @@ class Near:
             answers = _means(K @ self.sums)
         return np.ldexp(answers, self._shift) if self._shift else answers
 
+    def _slopes(self, T: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """Return the slopes of the answers at queries, of shape (m, d, t).
+
+        A mean is Σ kⱼyⱼ/Σ kⱼ, and k falls by vⱼ(z − zⱼ) as z moves: with moments of the weights v,
+        its slope is (Σ v/Σ k) (cross − (z − z̄)(ȳ − mean)ᵀ). Of the gaussian v is k/h², and the
+        slope is a covariance of the points nearby. Where the nearest points answer, nothing moves.
+        """
+        s = T.copy()
+        K = self._weights(T, self.radius) * self.w
+        if self.degree:
+            unit = np.minimum(self.deviations, self.radius)
+            return _planes(K, self.Z, self._targets, unit)[2] / unit[:, None]
+        V = self.smoothing.fall(s, K / self.w, self.radius) * self.w
+        if self.smoothing.compact:
+            V[~(self.smoothing.profile(s.min(axis=1), self.radius) > 0)] = 0.0
+        total = V.sum(axis=1)
+        V[total == 0] = 1.0
+        centre, mean, _, cross = _moments(V, self.Z, self._targets)
+        away = mean - (K @ self._targets) / K.sum(axis=1)[:, None]
+        slopes = cross - (Q - centre)[:, :, None] * away[:, None, :]
+        return slopes * (total / K.sum(axis=1))[:, None, None]
+
 
 def local_planes(
     K: np.ndarray, Z: np.ndarray, Y: np.ndarray, Q: np.ndarray, unit: Any = 1.0
@@ -254,20 +301,36 @@ def local_planes(
     unit : float or array of shape (d,), default=1
         Units of the columns, in which a variance of `FLAT` is nothing.
     """
-    from mercer.jit import local_moments
+    centre, mean, slope = _planes(K, Z, Y, unit)
+    return mean + np.einsum("ia,iaq->iq", (Q - centre) / unit, slope)
 
-    (m, d), t = Q.shape, Y.shape[1]
-    centre, mean = np.empty((m, d)), np.empty((m, t))
-    square, cross = np.empty((m, d, d)), np.empty((m, d, t))
-    local_moments(K, np.ascontiguousarray(Z), np.ascontiguousarray(Y), centre, mean, square, cross)
-    unit = np.broadcast_to(np.asarray(unit, dtype=float), (d,))
+
+def _planes(
+    K: np.ndarray, Z: np.ndarray, Y: np.ndarray, unit: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return z̄, ȳ and the slopes of planes, in units of the columns."""
+    centre, mean, square, cross = _moments(K, Z, Y)
+    unit = np.broadcast_to(np.asarray(unit, dtype=float), Z.shape[1:])
     square /= unit[:, None]
     square /= unit
     cross /= unit[:, None]
     values, vectors = np.linalg.eigh(square)
     steep = np.where(values > FLAT, values, np.inf)
     slope = vectors @ ((vectors.transpose(0, 2, 1) @ cross) / steep[:, :, None])
-    return mean + np.einsum("ia,iaq->iq", (Q - centre) / unit, slope)
+    return centre, mean, slope
+
+
+def _moments(
+    K: np.ndarray, Z: np.ndarray, Y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the means of Z and Y under each row of weights, and moments about them."""
+    from mercer.jit import local_moments
+
+    m, d, t = len(K), Z.shape[1], Y.shape[1]
+    centre, mean = np.empty((m, d)), np.empty((m, t))
+    square, cross = np.empty((m, d, d)), np.empty((m, d, t))
+    local_moments(K, np.ascontiguousarray(Z), np.ascontiguousarray(Y), centre, mean, square, cross)
+    return centre, mean, square, cross
 
 
 def class_codes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -431,3 +494,51 @@ def _halve(
 def _least(errors: np.ndarray) -> int:
     """Return the first position of the smallest error, up to rounding."""
     return int(np.argmax(errors <= errors.min() + EQUAL * errors.max()))
+
+
+# ---- A bandwidth for each column: steps along one column after the other ----
+
+
+WIDEST = 64.0  # bandwidths end at so many ranges of a column: it has no say long before
+STEPS = (0.25 * np.log(2.0) / 8, 0.5 * np.log(2.0), 4 * np.log(2.0))  # least, first, largest
+ROUNDS = 60  # over all columns, at most
+GAIN = 1e-6  # part of an error by which a step must lower it
+
+
+def choose_columns(
+    error: Callable[[np.ndarray], float], start: np.ndarray, widest: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return bandwidths, one a column, from which no step along a column lowers the error.
+
+    Steps in the logarithm double where they lower the error, and halve where neither direction
+    does; a wider bandwidth is tried first. All places tried are fixed by the start and by which
+    errors are smaller, so that rounding does not show in the answer.
+
+    Parameters
+    ----------
+    error : callable
+        The error at bandwidths.
+    start : array of shape (d,)
+        Bandwidths to begin with.
+    widest : array of shape (d,)
+        The largest allowed; 0 for columns that stay as they are.
+    """
+    least, first, largest = STEPS
+    at, best = np.log(start), error(start)
+    high = np.where(widest > 0, np.log(np.maximum(widest, start)), at)
+    steps = np.where(widest > 0, first, 0.0)
+    for _ in range(ROUNDS):
+        if not (steps >= least).any():
+            break
+        for c in np.flatnonzero(steps >= least):
+            for step in (steps[c], -steps[c]):
+                place = at.copy()
+                place[c] = min(at[c] + step, high[c])
+                found = error(np.exp(place)) if place[c] != at[c] else best
+                if found < best * (1 - GAIN):
+                    at, best = place, found
+                    steps[c] = min(2 * steps[c], largest)
+                    break
+            else:
+                steps[c] *= 0.5
+    return np.exp(at), best

@@ -23,6 +23,7 @@ from mercer.estimator import (
 from mercer.kernels import SHORT_NAMES, Kernel
 from mercer.memory import require_memory
 from mercer.models.density.bandwidth import (
+    HUGE,
     RULES,
     SMOOTHINGS,
     Bandwidth,
@@ -43,7 +44,16 @@ from mercer.models.density.kernel_density import (
     dense_rows,
     positive_rows,
 )
-from mercer.models.density.local import Alike, Near, choose_factor, class_codes
+from mercer.models.density.local import (
+    WIDEST,
+    Alike,
+    Near,
+    choose_columns,
+    choose_factor,
+    class_codes,
+)
+
+COLUMNS = "loo-columns"  # the word for a bandwidth of each column's own
 
 # ---- What local averages share: points, a bandwidth or a kernel, and the answers of points
 # nearby.
@@ -162,7 +172,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         asked = self.bandwidth
         if not isinstance(asked, str):
             return as_bandwidth(asked, X, weights).value
-        check_word(asked)
+        check_word(asked, COLUMNS)
         if asked in RULES:
             return fill_columns(X, lambda part: as_bandwidth(asked, part, weights, kernel).value)
         scales = fill_columns(X, lambda part: column_scales(part, weights, "loo")[0])
@@ -176,10 +186,23 @@ class LocalEstimator(TakesKernel, BaseEstimator):
             lambda factors: near.errors(factors, loss), reach, not kernel.compact
         )
         found = base.scaled(factor)
+        if asked == COLUMNS and X.shape[1] > 1:
+            found = self._by_columns(found, X, weights, loss)
         near, _ = self._near(found, X, weights)
         losses = self._loss(near.Y)(slice(0, len(X)), near.left_out())
         self.loo_error_ = float(near.mean(losses))
         return found.value
+
+    def _by_columns(self, start: Bandwidth, X: np.ndarray, weights: Any, loss: Any) -> Bandwidth:
+        """Return a bandwidth for each column with a small error at points left out."""
+
+        def error(lengths: np.ndarray) -> float:
+            near, frame = self._near(Bandwidth(lengths, X.shape[1]), X, weights)
+            return float(near.errors([frame.radius], loss)[0])
+
+        with np.errstate(over="ignore"):
+            widest = np.minimum(WIDEST * (X.max(axis=0) - X.min(axis=0)), HUGE)
+        return Bandwidth(choose_columns(error, start.value, widest)[0], X.shape[1])
 
     def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: Any) -> tuple[Near, Frame]:
         """Return what answers, for rows of positive weight, and coordinates to ask it in."""
@@ -285,14 +308,18 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
 
     Parameters
     ----------
-    bandwidth : float, array of shape (d,) or (d, d), "loo", "scott" or "silverman", default="loo"
-        A number, one a column, a symmetric positive definite matrix H, a rule, or "loo": the
-        standard deviation of each column times the common factor with the smallest squared error
-        at points left out, as `loo` has them. A row is left out with all its weight; its copies
-        stay, so that rows given several times speak for a small bandwidth: give such rows once,
-        with weights. The search ends at a tenth of the median distance to the nearest other place.
-        Of several outputs each error is relative to the variance of the output. Rules are as for
-        `KernelDensity`. A column that does not vary has bandwidth 1.
+    bandwidth : float, array of shape (d,) or (d, d), or str, default="loo"
+        A number, one a column, a symmetric positive definite matrix H, a rule, "scott" or
+        "silverman", or "loo": the standard deviation of each column times the common factor with
+        the smallest squared error at points left out, as `loo` has them. "loo-columns" goes on from
+        there and makes that error small in the bandwidth of each column, one after the other, until
+        no step along a column lowers it: a column that tells nothing of y gets a wide one, up to
+        64 times its range, and counts no more. It takes some ten times as long for each column.
+        A row is left out with all its weight; its copies stay, so that rows given several times
+        speak for a small bandwidth: give such rows once, with weights. The search ends at a tenth
+        of the median distance to the nearest other place. Of several outputs each error is relative
+        to the variance of the output. Rules are as for `KernelDensity`. A column that does not vary
+        has bandwidth 1.
     kernel : str, Kernel or callable, default="gaussian"
         "gaussian", "epanechnikov", "tophat", "triangular" (or "linear"), "biweight", "cosine" or
         "exponential". A Kernel, another short name such as "rbf", "precomputed" or a function of
@@ -318,10 +345,10 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
         Their weights.
     loo_error_ : float
         The mean squared error of ``loo()``, each row counted by its weight; only with
-        ``bandwidth="loo"`` and points that differ.
+        ``bandwidth="loo"`` or "loo-columns" and points that differ.
     loo_path_ : array of shape (k, 2)
-        Factors tried, ascending, and their errors relative to the variance of the targets; only
-        with ``bandwidth="loo"``.
+        Common factors tried, ascending, and their errors relative to the variance of the targets;
+        only with ``bandwidth="loo"`` or "loo-columns".
 
     See Also
     --------
@@ -390,6 +417,38 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
         return self._shaped(self._answers(X))
 
     @speaks
+    def gradient(self, X: Any) -> np.ndarray:
+        """Return the marginal effects: the slope of the regression in each column, at rows of X.
+
+        With ``degree=0`` the derivative of `predict`; with ``degree=1`` the slope of the plane that
+        is fitted at x, which is near that derivative and the better estimate of a slope. It is 0
+        where the nearest points answer because no other has weight. Kernels with a tip,
+        "exponential" and "triangular", have no slope at training points; there the part of that
+        point is left out.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        array of shape (m, d) or (m, d, n_outputs)
+            In the units of y over those of the column.
+        """
+        check_is_fitted(self)
+        points = self._points(X, self._fitted_space, reset=False)
+        if not self.smoothing_ or (self.smoothing_ == "tophat" and not self._degree):
+            raise InvalidInput(
+                f"{who()}.gradient: kernel={self.kernel!r} has no slopes; take a smoothing kernel "
+                "such as 'gaussian'."
+            )
+        bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
+        near, frame = self._near(bandwidth, *positive_rows(self.X_fit_, self.sample_weight_))
+        slopes = frame.unit.pull(near.gradient(points, frame))
+        return slopes if self.y_fit_.ndim == 2 else slopes[:, :, 0]
+
+    @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the answer at each training point by the others; exact.
 
@@ -448,9 +507,10 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
 
     Parameters
     ----------
-    bandwidth : float, array of shape (d,) or (d, d), "loo", "scott" or "silverman", default="loo"
-        As for `NadarayaWatson`; "loo" makes the log-loss at points left out small. A share below
-        1/m counts as 1/m there, for m training points that differ, lest a lonely point decide.
+    bandwidth : float, array of shape (d,) or (d, d), or str, default="loo"
+        As for `NadarayaWatson`; "loo" and "loo-columns" make the log-loss at points left out small.
+        A share below 1/m counts as 1/m there, for m training points that differ, lest a lonely
+        point decide.
     kernel : str, Kernel or callable, default="gaussian"
         As for `NadarayaWatson`.
 

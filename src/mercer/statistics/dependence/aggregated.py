@@ -66,7 +66,8 @@ def hsic_agg_test(
         The variables; row i of both belongs together. The Gram matrix when precomputed.
     kernels_x, kernels_y : sequence of Kernel, str or callable, optional
         The collections. When left out, and for vectors only: Gaussian kernels at bandwidths from
-        half the 5 % quantile of the distances to twice the largest.
+        half the 5 % quantile of the distances, or the quantile of five neighbours where that is
+        smaller, to twice the largest.
     n_permutations : int, default=999
         Number of shuffles B.
     rng : None, int or Generator

@@ -298,7 +298,8 @@ def mmd_agg_test(
         The samples. With ``kernels=["precomputed"]`` the rows K[:n] and K[n:] of the Gram matrix.
     kernels : sequence of Kernel, str or callable, optional
         The collection. When left out, and for vectors only: Gaussian and Laplacian kernels at
-        bandwidths from half the 5 % quantile of the distances to twice the largest.
+        bandwidths from half the 5 % quantile of the distances, or the quantile of five neighbours
+        (5/N) where that is smaller, to twice the largest: clusters are seen from within.
     n_permutations : int, default=999
         Number of draws B.
     rng : None, int or Generator
