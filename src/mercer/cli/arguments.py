@@ -116,12 +116,14 @@ TABLE = "CSV or Parquet file with a header, or a folder of Parquet files; - is s
 def command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
     """Add a command and return its parser."""
     parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-    parser.add_argument(
+    progress = parser.add_mutually_exclusive_group()
+    progress.add_argument(
         "-v",
         "--verbose",
         action="store_true",
-        help="progress also without a terminal",
+        help="progress after 2 seconds also without a terminal (default: after 10)",
     )
+    progress.add_argument("-q", "--quiet", action="store_true", help="no progress at all")
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     return parser
 

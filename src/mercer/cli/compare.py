@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     data = replace(data, remarks=(*data.remarks, *doubtful_columns(data, n)))
     finding = _Comparison(arguments, result, a, b, both, data, columns, rows)
     if arguments.output is not False:
-        _write(arguments, a, b, values)
+        _write(arguments, a, b, values, console)
         if arguments.output is None:
             return finding.code
     return finding.say(console)
@@ -134,11 +134,17 @@ class _Comparison(Finding):
         return lines + [("remark", text) for text in self.data.remarks]
 
 
-def _write(arguments: argparse.Namespace, a: FileTable, b: FileTable, values: np.ndarray) -> None:
+def _write(
+    arguments: argparse.Namespace,
+    a: FileTable,
+    b: FileTable,
+    values: np.ndarray,
+    console: Console,
+) -> None:
     table = ["A"] * len(a) + ["B"] * len(b)
     places = [int(p) for p in (*a.places, *b.places)]
     columns = {"table": table, a.place: places, "witness": values.tolist()}
-    write_answers(columns, arguments.output, arguments.force, raw=False)
+    write_answers(columns, arguments.output, arguments.force, False, console)
 
 
 # ---- The columns that both tables have ----
