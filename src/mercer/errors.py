@@ -87,6 +87,22 @@ def _speaking(function: Callable[..., Any], name: str, unless_spoken: bool) -> C
     return speaking
 
 
+# ---- Numbers for people ----
+
+
+def figure(value: float) -> str:
+    """Return a number in four digits, as reports and messages show it.
+
+    Examples
+    --------
+    >>> from mercer.errors import figure
+    >>> figure(0.123456), figure(54321.7), figure(3.0), figure(2e-9)
+    ('0.1235', '54322', '3', '2e-09')
+    """
+    # 5.432e+04 is no number that people read; whole numbers keep their digits
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
 # ---- Exceptions and warnings ----
 
 

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if header in columns:
             raise InvalidInput(f"--keep {header}: a column of the answer has that name.")
         columns[header] = values
-    write_answers(columns, output, arguments.force, arguments.raw_csv, console)
+    write_answers(columns, output, arguments.force, arguments.raw_csv, console.answer)
     if output is None:
         return
     about = [("rows", f"{len(source)} of {source.path}"), *data.lines(), *lines]

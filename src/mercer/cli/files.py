@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
 from mercer.cli.tables import hint, is_number
 from mercer.domains.blocks import parquet_libraries
 from mercer.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from mercer.cli.program import Console
 
 # Cells that a spreadsheet may run (OWASP, "CSV injection").
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -63,12 +60,12 @@ def write_answers(
     path: str | None,
     force: bool,
     raw: bool,
-    console: Console,
+    say: Callable[[bytes], None],
 ) -> None:
-    """Write named columns: Parquet or CSV by the ending of the path, without one CSV on stdout."""
+    """Write named columns: Parquet or CSV by the ending of the path, without one `say` CSV."""
     polars = parquet_libraries()[1] if is_table(path) else None
     if polars is None:
-        write_batches([columns], path, force, raw, console)
+        write_batches([columns], path, force, raw, say)
         return
     buffer = io.BytesIO()
     polars.DataFrame({n: list(c) for n, c in columns.items()}).write_parquet(buffer)
@@ -85,7 +82,7 @@ def write_batches(
     path: str | None,
     force: bool,
     raw: bool,
-    console: Console,
+    say: Callable[[bytes], None],
     types: Mapping[str, Any] | None = None,
 ) -> None:
     """Write named columns batch by batch, as `write_answers` does at once."""
@@ -100,7 +97,7 @@ def write_batches(
         write_output(path, pieces, force)
         return
     for piece in pieces:
-        console.answer(piece)
+        say(piece)
 
 
 def _csv_pieces(

@@ -39,7 +39,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             types = column_types(arguments.table, arguments.keep)
         with console.stage(f"predicting {arguments.table}"):
             batches = _batches(model, arguments, doubts)
-            write_batches(batches, output, arguments.force, arguments.raw_csv, console, types)
+            write_batches(
+                batches, output, arguments.force, arguments.raw_csv, console.answer, types
+            )
     for warning in doubts.texts():
         console.warn(f"{arguments.table}: {warning}")
 
