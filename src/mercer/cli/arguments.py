@@ -72,6 +72,7 @@ def _is_positive(value: float) -> bool:
 
 positive = number(_is_positive, "not a number > 0")
 fraction = number(lambda value: 0 <= value < 1, "not in [0, 1)")
+share = number(lambda value: 0 < value < 1, "not between 0 and 1")
 probability = number(lambda value: 0 < value <= 1, "not in (0, 1]")
 
 
@@ -454,6 +455,13 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
         "--probabilities",
         action="store_true",
         help="add a column of probabilities for each class; svc models have them",
+    )
+    parser.add_argument(
+        "--interval",
+        type=share,
+        metavar="P",
+        help="add columns lower_… and upper_…: between them a new number lies with probability P, "
+        "such as 0.9; for models that predict numbers",
     )
     answer_options(parser)
     table_options(parser)

@@ -15,7 +15,7 @@ import numpy as np
 from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
-from mercer.cli.report import FOLDS, Score, evaluate, fit_report, inside_score
+from mercer.cli.report import FOLDS, HELD_OUT, Score, evaluate, fit_report, inside_score
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import RowBlocks, Tables
 from mercer.domains.blocks import cells_size
@@ -36,7 +36,6 @@ _LARGEST = 1e150  # the square of a larger number is none
 _TUNING_ROWS = 2000  # a search factorises many times; beyond this a random part decides
 _FEWEST_TO_TUNE = 3
 _LOO_MATRICES = 2.4  # of n × n numbers that exact leave-one-out errors take
-_SMALLEST_SPLIT = 20  # rows below which none are held out
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         held_out: Score | None = None
         if len(test):
             with console.stage(f"evaluating on {len(test)} held-out rows"):
-                trial = _fitted(data.take(train), choice, arguments)
+                trial = _fitted(data.take(train), choice, arguments, probability=kind == "svc")
                 held_out = evaluate(data.seen_by(choice.kernel), trial, train, test)
             # the rows held out have done their work: the model to keep may learn from them too
             with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
@@ -126,7 +125,7 @@ def _kind(data: Prepared, arguments: argparse.Namespace) -> tuple[str, str]:
 def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
     """Rows to choose and train on, and rows to evaluate on: a share of each class."""
     n = len(data)
-    if arguments.test_fraction == 0 or n < _SMALLEST_SPLIT:
+    if arguments.test_fraction == 0 or n < HELD_OUT:
         return np.arange(n), np.arange(0)
     rng = np.random.default_rng(arguments.seed)
     groups = [np.arange(n)]

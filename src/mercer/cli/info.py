@@ -14,9 +14,9 @@ from mercer.cli.report import (
     layout,
     model_lines,
     model_text,
-    size_text,
 )
 from mercer.cli.tables import listed
+from mercer.memory import human
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Carry out the command."""
     model = read_model(arguments.model)
     size = os.path.getsize(arguments.model)
-    lines = [("file", f"{arguments.model} ({size_text(size)})"), ("holds", type(model).__name__)]
+    lines = [("file", f"{arguments.model} ({human(size)})"), ("holds", type(model).__name__)]
     lines += _about(model)
     console.say(layout(lines))
 
@@ -49,6 +49,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
     lines.append(("model", model_text(model, notes.get("model", ""))))
     lines.append(("kernel", kernel_text(model.kernel_)))
     lines += model_lines(model, notes.get("rows"))
+    by_class: list[tuple[str, str]] = []
     for label, key in (
         ("held out", "held_out"),
         ("leave-one-out", "leave_one_out"),
@@ -57,6 +58,9 @@ def _about(model: Any) -> list[tuple[str, str]]:
         if key in notes:
             score = Score(**notes[key])
             lines.append((label, f"{score.rows} rows: {score}"))
+            if not by_class:  # of the rows held out, or else of all
+                by_class = score.lines()
+                lines += by_class
     if "mercer" in notes:
         lines.append(("written by", f"mercer {notes['mercer']}"))
     return lines
