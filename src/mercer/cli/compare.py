@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.cli.files import UsageError, check_output, write_answers
-from mercer.cli.report import kernel_text
 from mercer.cli.samples import (
     Encoded,
     Finding,
@@ -119,7 +118,7 @@ class _Comparison(Finding):
                 lines.append((f"more in {key}", f"{place} of {table.path}: {cells}"))
         lines += [
             *self.data.lines(),
-            ("kernel", f"{kernel_text(extra['kernel'])}{how and ', ' + how}"),
+            ("kernel", f"{extra['kernel']}{how and ', ' + how}"),
             *self.chance("both were of one distribution"),
         ]
         return lines + [("remark", text) for text in self.data.remarks]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.cli.files import UsageError
-from mercer.cli.report import kernel_text
 from mercer.cli.samples import (
     Encoded,
     Finding,
@@ -163,7 +162,7 @@ class _Dependence(Finding):
         if correlation is not None:
             lines.append(("correlation", figure(correlation)))
         lines += [
-            (key.replace("_", " "), kernel_text(kernel))
+            (key.replace("_", " "), str(kernel))
             for key, kernel in extra.items()
             if key in ("kernel_x", "kernel_y")
         ]

@@ -19,7 +19,7 @@ from mercer.cli.report import FOLDS, HELD_OUT, Score, evaluate, fit_report, insi
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import RowBlocks, Tables
 from mercer.domains.blocks import cells_size
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.selection import tune
@@ -248,8 +248,8 @@ def _kernel(name: str, data: Prepared) -> Any:
         largest = float(np.nanmax(np.abs(data.table[n])))
         if largest > _LARGEST:
             raise InvalidInput(
-                f"{data.path}: column {n!r} holds {largest:g}, too large to be compared; correct "
-                f"the cell, or leave the column out with --drop {shlex.quote(n)}."
+                f"{data.path}: column {n!r} holds {figure(largest)}, too large to be compared; "
+                f"correct the cell, or leave the column out with --drop {shlex.quote(n)}."
             )
     asked = {n: found.kind for n, found in kinds.items()}
     return auto_kernel(data.table, kinds=asked).fit_params(data.table)

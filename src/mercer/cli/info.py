@@ -10,7 +10,6 @@ from mercer.cli.files import read_model
 from mercer.cli.report import (
     Score,
     column_lines,
-    kernel_text,
     layout,
     model_lines,
     model_text,
@@ -47,7 +46,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
     counts = (notes.get(key, {}) for key in ("missing", "categories", "free"))
     lines += column_lines(model.encoder_, *counts)
     lines.append(("model", model_text(model, notes.get("model", ""))))
-    lines.append(("kernel", kernel_text(model.kernel_)))
+    lines.append(("kernel", str(model.kernel_)))
     lines += model_lines(model, notes.get("rows"))
     by_class: list[tuple[str, str]] = []
     for label, key in (
@@ -81,7 +80,7 @@ def _about_estimator(model: Any) -> list[tuple[str, str]]:
         centres = f", by {kept} centres" if kept < model.n_rows_ else ""
         lines.append(("fitted on", f"{model.n_rows_} rows{centres}"))
     if "kernel_" in has:
-        lines.append(("kernel", kernel_text(model.kernel_)))
+        lines.append(("kernel", str(model.kernel_)))
     solution = has.get("solution_")
     if solution is not None and solution.residual is not None:
         state = "converged" if solution.converged else "not converged"

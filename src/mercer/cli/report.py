@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -220,12 +219,6 @@ def _log_loss(chances: np.ndarray) -> float:
 
 _WIDTH = 12
 _SHOWN = 12
-# names in quotes, which stay as they are; numbers; and what arrays have between theirs
-_TOKEN = re.compile(
-    r"""(?P<name>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|"""
-    r"(?P<number>\d+\.(?:\d+(?:e[+-]?\d+)?|(?=[\s,\]])))|"
-    r"(?P<inner>(?<=\[)\s+|\s+(?=\]))|(?P<gap>\s+)"
-)
 
 
 def fit_report(
@@ -250,7 +243,7 @@ def fit_report(
         *column_lines(model.encoder_, data.missing(), data.distinct(), data.free),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
         ("model", model_text(model, why)),
-        ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
+        ("kernel", f"{model.kernel_}, {how}"),
         *model_lines(model, len(data)),
     ]
     trained = "tuned and fitted" if how.startswith("tuned") else "fitted"
@@ -316,17 +309,6 @@ def layout(lines: list[tuple[str, str]]) -> str:
     width = max(_WIDTH, *(len(label) for label, _ in lines))
     rows = [f"{label.ljust(width)}  {text}" for label, text in lines]
     return "\n".join("".join(c if c.isprintable() else " " for c in row) for row in rows)
-
-
-def kernel_text(kernel: Any) -> str:
-    """Return a kernel's expression with numbers of four digits."""
-    return _TOKEN.sub(_shown, repr(kernel))
-
-
-def _shown(found: re.Match[str]) -> str:
-    if found["number"]:
-        return figure(float(found[0]))
-    return found["name"] or (" " if found["gap"] else "")
 
 
 def _category(name: str, known: tuple[str | None, ...], distinct: int) -> str:
