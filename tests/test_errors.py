@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import KernelRidge, Ordinal, Spectrum, errors
+from mercer import RBF, KernelRidge, Linear, NuSVC, Ordinal, Spectrum, errors
 from mercer.solvers import SMO, BoxQP
 
 
@@ -123,3 +123,24 @@ def test_a_warning_names_the_line_of_the_user(warn):
     with pytest.warns(UserWarning) as seen:
         warn()
     assert {w.filename for w in seen} == {__file__}
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.5, 1 / 3, 9999.6, 54321.7, 123456.7, 1e9 / 3, 2e-9])
+def test_figures_have_four_digits_or_are_whole(value):
+    for x in (value, -value):
+        text = errors.figure(x)
+        assert float(text) == pytest.approx(x, rel=5.1e-4)
+        digits = text.lstrip("-").partition("e")[0].replace(".", "").lstrip("0")
+        assert len(digits) <= 4 or text.lstrip("-").isdigit()
+        assert "e" not in text or not 1e-4 <= abs(x) < 1e7
+
+
+def test_a_kernel_for_people_has_four_digits():
+    kernel = RBF(2**-0.5) * Linear() + RBF(np.array([1 / 3, 2.0])).on([0, 12345])
+    assert "0.7071067811865476" in repr(kernel) and "0.7071)" in str(kernel)
+    assert "0.3333, 2" in str(kernel) and "12345" in str(kernel)
+    assert str(RBF(0.5)) == repr(RBF(0.5))  # what is short stays
+    assert errors.with_figures("on('x1.23456789')") == "on('x1.23456789')"
+    model = NuSVC(kernel=RBF(2**-0.5), nu=0.5)
+    with pytest.raises(errors.NotSeparable, match=r"feature space of RBF\(length_scale=0\.7071\)"):
+        model.fit(np.ones((6, 1)), [0, 1] * 3)

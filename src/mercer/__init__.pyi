@@ -147,3 +147,4 @@ from mercer.settings import (
     config as config,
     get_config as get_config,
 )
+from mercer.statistics import compare as compare

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -32,8 +33,7 @@ _speaker: ContextVar[Any] = ContextVar("speaker", default="")
 
 def who() -> str:
     """Return who speaks at present; the text of a kernel is made only now."""
-    name = _speaker.get() or "mercer"
-    return name if isinstance(name, str) else repr(name)
+    return str(_speaker.get() or "mercer")
 
 
 class speaking_for:
@@ -132,6 +132,50 @@ def _explain(error: TypeError, caller: str, function: Any, options: Any) -> None
     from mercer.misspelt import explain_call
 
     explain_call(error, caller, function, options)
+
+
+# ---- Numbers for people ----
+
+
+def figure(value: float) -> str:
+    """Return a number in four digits, as reports and messages show it.
+
+    Examples
+    --------
+    >>> from mercer.errors import figure
+    >>> figure(0.123456), figure(54321.7), figure(3.0), figure(2e-9)
+    ('0.1235', '54322', '3', '2e-09')
+    """
+    # 5.432e+04 is no number that people read; whole numbers keep their digits
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+# names in quotes, which stay as they are; numbers; and what arrays have between theirs
+_TOKEN = re.compile(
+    r"""(?P<name>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|"""
+    r"(?P<number>\d+\.(?:\d+(?:e[+-]?\d+)?|(?=[\s,\]])))|"
+    r"(?P<inner>(?<=\[)\s+|\s+(?=\]))|(?P<gap>\s+)"
+)
+
+
+def with_figures(text: str) -> str:
+    """Return an expression, such as a kernel's, its numbers in four digits, on one line.
+
+    Examples
+    --------
+    >>> from mercer.errors import with_figures
+    >>> with_figures("RBF(length_scale=0.70710678) + Linear(scale=1.0)")
+    'RBF(length_scale=0.7071) + Linear(scale=1.0)'
+    """
+    return _TOKEN.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found["number"]:
+        digits = found[0].partition("e")[0].replace(".", "").strip("0")
+        plain = len(digits) <= 4 and not found[0].endswith(".")
+        return found[0] if plain else figure(float(found[0]))
+    return found["name"] or (" " if found["gap"] else "")
 
 
 # ---- Exceptions and warnings ----

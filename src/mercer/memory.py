@@ -104,7 +104,7 @@ def require_gram(kernel: Any, X: Any, Y: Any) -> None:
     single = str(getattr(X, "dtype", "")).endswith("float32")
     require_memory(
         n * m * (4 if single else 8),
-        f"{kernel!r}: the {n} × {m} matrix",
+        f"{kernel}: the {n} × {m} matrix",
         "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
         X,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mercer.features import TableEncoder
-from mercer.statistics import mmd, mmd_test
+from mercer.statistics import compare, mmd, mmd_test
 from tests.cli.houses import write
 
 
@@ -41,7 +41,11 @@ def test_same_and_other(mercer, tables):
     outcome = mercer("compare", a, other, "--fail-under", "0.01")
     assert (outcome.code, outcome.err) == (3, "")
     assert value(outcome.out, "p-value")[0].startswith("0.001, ")
-    assert value(outcome.out, "column")[0].startswith("amount: p-value 0.001")
+    assert value(outcome.out, "column")[0].startswith("amount: mean 2.")
+    assert "(p-value 0.001, 0.003 adjusted" in value(outcome.out, "column")[0]
+    assert value(outcome.out, "verdict") == [
+        "The tables differ (p-value 0.001, below 0.01). A difference shows in 'amount'."
+    ]
     assert "below 0.01: exit 3" in outcome.out
     assert mercer("compare", a, other).code == 0  # without a limit it only reports
 
@@ -64,6 +68,39 @@ def test_the_numbers_are_those_of_the_library(mercer, tables):
     alone = mmd_test(X[:80, 1:2], X[80:, 1:2], None, 999, 5)
     assert amounts["pvalue"] == alone.pvalue
     assert amounts["adjusted"] == pytest.approx(min(1.0, 3 * alone.pvalue))
+
+
+def test_tables_that_do_not_differ_have_no_example_rows(mercer, tables):
+    a, same, other = tables
+    outcome = mercer("compare", a, same)
+    assert "more in" not in outcome.out and "No difference was found" in outcome.out
+    told = json.loads(mercer("compare", a, same, "--json").out)
+    assert told["rows"] == {"a": [], "b": []} and told["verdict"].startswith("No difference")
+    assert "more in A" in mercer("compare", a, other).out
+
+
+def test_numbers_of_the_report_have_four_digits(mercer, tmp_path):
+    rng = np.random.default_rng(0)
+    paths = [
+        write(tmp_path / f"{i}.csv", {"pay": (rng.lognormal(10, 1, 60) + 1e5 * i).tolist()})
+        for i in range(2)
+    ]
+    out = mercer("compare", *paths).out
+    numbers = re.findall(r"(?<![\w/.])\d+\.\d+", out)
+    assert numbers and all(len(n.replace(".", "").strip("0")) <= 4 for n in numbers), out
+    assert re.search(r"pay: mean \d{5} → \d{6}; quartiles \d+, \d+, \d+ → ", out)
+
+
+def test_the_function_says_what_the_command_says(mercer, tables):
+    a, _, other = tables
+    told = json.loads(mercer("compare", a, other, "--json", "--seed", "5").out)
+    found = compare(month(1), month(3, 2.0), rng=5)
+    assert (told["pvalue"], told["verdict"]) == (found.pvalue, found.verdict)
+    for mine, change in zip(told["columns"], found.columns, strict=True):
+        assert mine == {"column": change.name, **{k: mine[k] for k in mine if k != "column"}}
+        assert {k: getattr(change, k) for k in mine if k != "column"} == {
+            k: v for k, v in mine.items() if k != "column"
+        }
 
 
 def test_rows_are_named_where_the_witness_is_largest(mercer, tables):

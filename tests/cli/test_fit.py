@@ -170,6 +170,17 @@ def test_max_rows(mercer, houses, tmp_path):
     assert "at random from 60" in line(outcome, "rows")
 
 
+@pytest.mark.parametrize("target", [[1.0, 5.0, 2.5], ["a", "b", "a"]])
+def test_a_table_of_three_rows_deserves_a_word(mercer, tmp_path, target):
+    table = write(tmp_path / "three.csv", {"x": [1.0, 2.0, 4.0], "y": target})
+    outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m.mercer")
+    assert outcome.code == 0, outcome
+    assert "3 rows are too few to learn from" in line(outcome, "remark")
+    assert line(outcome, "leave-one-out") == "3 rows: too few for a score"
+    assert "R²" not in outcome.out and "%" not in outcome.out and "by class" not in outcome.out
+    assert "too few for a score" in mercer("info", tmp_path / "m.mercer").out
+
+
 def test_few_rows_hold_out_none(mercer, tmp_path):
     table = write(tmp_path / "t.csv", {"x": [1, 2, 4, 5], "y": [1.5, 2.5, 4.5, 5.5]})
     outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m")

@@ -2,11 +2,13 @@
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
 
 import mercer as library
+from mercer.cli.report import Score
 from mercer.models import SVC, KernelRidgeClassifier
 from tests.cli.houses import house_columns, write
 from tests.cli.test_fit import line
@@ -48,9 +50,7 @@ def test_classification_is_by_support_vectors(fit, mercer, tmp_path):
     assert "tuned by cross-validation" in line(outcome, "kernel")
     assert float(line(outcome, "C")) == pytest.approx(model.model_.C, rel=1e-3)
     support = line(outcome, "support")
-    assert support.startswith(f"{len(model.model_.support_)} of 90 rows, ")
-    bound = (model.model_.support_kind_ == "bound").sum()
-    assert f"{bound} of them at their bound" in support and "margins" in support
+    assert support == f"{len(model.model_.support_)} support vectors of 90 rows"
     assert line(outcome, "held out").startswith("18 rows: ")
     right = float(line(outcome, "folds").split(":")[1].split("%")[0])
     assert right > 85 and "leave-one-out" not in outcome.out
@@ -75,10 +75,101 @@ def test_the_folds_are_those_of_refits(fit):
     assert noted["baseline"] == pytest.approx(2 / 3)
 
 
-def test_two_classes_have_one_margin(fit, tmp_path):
-    table = write(tmp_path / "two.csv", flower_columns(classes=("no", "yes")))
-    outcome, model = fit(table=table)
-    assert f"margin {model.model_.margin_:.3g}" in line(outcome, "support")
+def table_of(out):
+    """The table by class of a report, cell by cell."""
+    lines = out.splitlines()
+    first = next(i for i, row in enumerate(lines) if row.startswith("by class"))
+    start = lines[first].index("class", len("by class"))
+    last = next(i for i in range(first + 1, len(lines)) if lines[i][:start].strip())
+    return [re.split(r"  +", row[start:]) for row in lines[first:last]]
+
+
+def noisy_columns(classes, n=150):
+    columns = flower_columns(n, classes=classes)
+    rng = np.random.default_rng(1)
+    columns["width"] = (np.array(columns["width"]) + rng.normal(size=n)).round(3).tolist()
+    columns["length"] = (np.array(columns["length"]) + rng.normal(size=n)).round(3).tolist()
+    columns["kind"] = [
+        classes[0] if u < 0.2 else k for u, k in zip(rng.random(n), columns["kind"], strict=True)
+    ]
+    return columns
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ("rose", "tulip", "aster")])
+@pytest.mark.parametrize("model", ["svc", "ridge"])
+def test_what_is_said_of_classes_is_what_others_compute(fit, mercer, tmp_path, classes, model):
+    metrics = pytest.importorskip("sklearn.metrics")
+    columns = noisy_columns(classes)
+    table = write(tmp_path / "noisy.csv", columns)
+    options = ("--model", model, "--no-tune")
+    outcome, kept = fit(*options, table=table)
+    told = kept.notes_["held_out"]["classes"]
+    # the rows held out, and the model that did not see them, found anew
+    truth = np.array(columns.pop("kind"))
+    rng, held = np.random.default_rng(0), []
+    for c in np.unique(truth):
+        rows = rng.permutation(np.flatnonzero(truth == c))
+        held += rows[: round(0.2 * len(rows))].tolist()
+    test = np.sort(held)
+    train = np.setdiff1d(np.arange(len(truth)), test)
+    part = lambda rows: {n: [c[i] for i in rows] for n, c in columns.items()}  # noqa: E731
+    again = library.TableClassifier(
+        "rbf",
+        alpha="loo" if model == "ridge" else 1.0,
+        model=model,
+        probability=model == "svc",
+        categorical=["site"],
+    ).fit(part(train), truth[train])
+    predicted = again.predict(part(test))
+    assert told["confusion"] == metrics.confusion_matrix(truth[test], predicted).tolist()
+    values = again.decision_function(part(test))
+    binary = values[:, None] if values.ndim == 1 else values
+    names = np.unique(truth)[-binary.shape[1] :]
+    areas = [
+        metrics.roc_auc_score(truth[test] == c, v) for c, v in zip(names, binary.T, strict=True)
+    ]
+    assert told["auc"] == pytest.approx(np.mean(areas))
+    if model == "svc":
+        loss = metrics.log_loss(truth[test], again.predict_proba(part(test)))
+        assert told["log_loss"] == pytest.approx(loss)
+        shares = np.unique(truth[train], return_counts=True)[1] / len(train)
+        usual = metrics.log_loss(truth[test], np.tile(shares, (len(test), 1)))
+        assert told["usual_log_loss"] == pytest.approx(usual)
+        assert line(outcome, "log loss").startswith(f"{loss:.4g} (shares of classes: {usual:.4g})")
+    else:
+        assert "log_loss" not in told and "log loss" not in outcome.out
+    rows = table_of(outcome.out)
+    recall = metrics.recall_score(truth[test], predicted, average=None)
+    precision = metrics.precision_score(truth[test], predicted, average=None)
+    usual = classes[0]
+    for row, c, r, p in zip(rows[1:], np.unique(truth), recall, precision, strict=True):
+        share = f"{np.mean(truth[test] == c):.4g}" if c == usual else "none"
+        assert row[0] == c and row[2] == f"{r:.4g} ({int(c == usual)})"
+        assert row[3] == f"{p:.4g} ({share})"
+    assert [[int(n) for n in row[4:]] for row in rows[1:]] == told["confusion"]
+    assert "margin" not in outcome.out and "bound" not in outcome.out
+    said = mercer("info", tmp_path / "m.mercer").out
+    assert table_of(said) == rows
+
+
+def test_many_classes_say_what_they_are_taken_for(fit, tmp_path):
+    names = [f"k{i:02d}" for i in range(15)]
+    columns = flower_columns(150, classes=names)
+    outcome, _ = fit("--no-tune", table=write(tmp_path / "many.csv", columns))
+    rows = table_of(outcome.out)
+    assert rows[0][-1] == "most often taken for" and len(rows) == 14
+    assert rows[-1] == ["and 3 more"]
+
+
+def test_a_rare_class_that_is_ranked_well_is_not_called_unknowable():
+    counts = {"labels": ["no", "yes"], "confusion": [[90, 0], [10, 0]], "usual": 0}
+    useless = Score(100, "accuracy", 0.9, 0.1, 0.1, {**counts, "auc": 0.5})
+    ranked = Score(100, "accuracy", 0.9, 0.1, 0.1, {**counts, "auc": 0.95})
+    assert "may say nothing" in useless.remark()
+    assert "may say nothing" not in ranked.remark() and "AUC 0.95" in ranked.remark()
+    assert table_of("\n".join(f"{a:12}  {b}" for a, b in [*ranked.lines(), ("end", "")]))[2][3] == (
+        "none (none)"
+    )
 
 
 def test_ridge_where_it_suits_better(fit, tmp_path):

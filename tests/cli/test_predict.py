@@ -216,3 +216,43 @@ def test_info_of_a_classifier(mercer, formula_model):
     assert outcome.code == 0, outcome
     assert "=cmd()" in outcome.out
     assert "\r" not in outcome.out
+
+
+def test_intervals(mercer, fitted_once, houses, tmp_path):
+    outcome = mercer("predict", fitted_once, houses, "--interval", "0.8", "--keep", "price")
+    assert (outcome.code, outcome.err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    assert list(rows[0]) == ["price", "predicted_price", "lower_price", "upper_price"]
+    ends = np.array([[float(r["lower_price"]), float(r["upper_price"])] for r in rows])
+    model = library.load(fitted_once)
+    columns = house_columns()
+    table = {name: columns[name] for name in model.encoder_.columns_}
+    assert ends == pytest.approx(np.column_stack(model.predict_interval(table, 0.8)), rel=1e-9)
+    truth = np.array([float(r["price"]) for r in rows])
+    assert np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1])) >= 0.6
+    for bad in ("0", "1", "90", "x"):
+        assert mercer("predict", fitted_once, houses, "--interval", bad).code == 2
+
+
+def test_intervals_of_classes_are_refused_with_the_cure(mercer, fails, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30)
+    table = write(tmp_path / "t.csv", {"x": x.tolist(), "y": np.where(x > 0, "a", "b").tolist()})
+    path = tmp_path / "m.mercer"
+    for model, cure in (
+        ("svc", "; give --probabilities"),
+        ("ridge", "--model svc and give --prob"),
+    ):
+        words = ("--no-tune", "--model", model, "--force", "-o", path)
+        assert mercer("fit", table, "--target", "y", *words).code == 0
+        said = fails("predict", path, tmp_path / "nowhere.csv", "--interval", "0.9")
+        assert "predicts classes" in said and cure in said
+    assert mercer("predict", path, table, "--keep", "x").code == 0
+
+
+def test_endless_intervals_are_told(mercer, tmp_path):
+    table = write(tmp_path / "t.csv", {"x": [1.0, 2.0, 4.0], "y": [1.0, 3.5, 2.0]})
+    assert mercer("fit", table, "--target", "y", "-o", tmp_path / "m.mercer").code == 0
+    outcome = mercer("predict", tmp_path / "m.mercer", table, "--interval", "0.9")
+    assert outcome.code == 0 and ",-inf,inf" in outcome.out
+    assert "too few rows for intervals" in outcome.err and "--interval" in outcome.err

@@ -73,6 +73,7 @@ def _is_positive(value: float) -> bool:
 
 positive = number(_is_positive, "not a number > 0")
 fraction = number(lambda value: 0 <= value < 1, "not in [0, 1)")
+share = number(lambda value: 0 < value < 1, "not between 0 and 1")
 probability = number(lambda value: 0 < value <= 1, "not in (0, 1]")
 
 
@@ -156,12 +157,14 @@ TABLE = "CSV or Parquet file with a header, or a folder of Parquet files; - is s
 def command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
     """Add a command and return its parser."""
     parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-    parser.add_argument(
+    progress = parser.add_mutually_exclusive_group()
+    progress.add_argument(
         "-v",
         "--verbose",
         action="store_true",
-        help="progress also without a terminal",
+        help="progress after 2 seconds also without a terminal (default: after 10)",
     )
+    progress.add_argument("-q", "--quiet", action="store_true", help="no progress at all")
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     return parser
 
@@ -492,6 +495,13 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
         "--probabilities",
         action="store_true",
         help="add a column of probabilities for each class; svc models have them",
+    )
+    parser.add_argument(
+        "--interval",
+        type=share,
+        metavar="P",
+        help="add columns lower_… and upper_…: between them a new number lies with probability P, "
+        "such as 0.9; for models that predict numbers",
     )
     answer_options(parser)
     table_options(parser)

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from mercer.cli.files import UsageError, check_output, write_answers
-from mercer.cli.report import kernel_text, layout
+from mercer.cli.report import layout
 from mercer.cli.samples import Encoded, chosen_kernel, encode, read_rows, scale_text
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.models import DPMeans, KernelKMeans, KernelPCA, SpectralClustering, penalty_from_k
 from mercer.settings import config
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if header in columns:
             raise InvalidInput(f"--keep {header}: a column of the answer has that name.")
         columns[header] = values
-    write_answers(columns, output, arguments.force, arguments.raw_csv)
+    write_answers(columns, output, arguments.force, arguments.raw_csv, console.answer)
     if output is None:
         return
     about = [("rows", f"{len(source)} of {source.path}"), *data.lines(), *lines]
@@ -68,9 +68,9 @@ def _cluster(
     kernel = getattr(model, "kernel_", None)
     lines = [("method", method)]
     if kernel is not None:
-        lines.append(("kernel", kernel_text(kernel)))
+        lines.append(("kernel", str(kernel)))
     if method == "dpmeans":
-        lines.append(("penalty", f"{model.penalty:.4g}"))
+        lines.append(("penalty", figure(model.penalty)))
     lines.append(("clusters", f"{len(labels)}"))
     for label, count in zip(labels, counts, strict=True):
         lines.append((f"cluster {label}", f"{count} rows{_typical(data, model.labels_ == label)}"))
@@ -148,6 +148,6 @@ def _embed(
     text = ", ".join(f"{share:.1%}" for share in shares[:8])
     more = f", … ({len(shares)} components)" if len(shares) > 8 else ""
     return answers, [
-        ("kernel", kernel_text(model.kernel_)),
+        ("kernel", str(model.kernel_)),
         ("explained", f"{text}{more}; {shares.sum():.1%} together"),
     ]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.cli.files import UsageError, check_output, write_answers
-from mercer.cli.report import kernel_text
 from mercer.cli.samples import (
     Encoded,
     Finding,
-    adjust,
     adjusted_text,
     check_limit,
     chosen_kernel,
@@ -26,17 +24,16 @@ from mercer.cli.samples import (
     shuffling,
 )
 from mercer.cli.tables import FileTable, dates, is_number, listed, missing, to_number
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.kernels import counting
 from mercer.settings import config
-from mercer.statistics import TestResult, mmd_agg_test, mmd_test, witness
+from mercer.statistics import ColumnChange, TableComparison, compare_vectors
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
 
-_WHOLE = 4000  # rows up to which a column is tested with its whole kernel matrix
-_RANK = 64  # of the matrix of a column beyond; one column has few directions
 _SHOWN = 4  # columns of a row that are quoted
+_LEVEL = 0.05  # p-values below this are called a difference, unless --fail-under says another
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -60,28 +57,18 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         options = shuffling(both.table, arguments)
         n = len(a)
         with console.stage(f"testing {n} rows against {len(b)}"):
-            result = _test(data.X[:n], data.X[n:], arguments, options)
-        kernel = result.extra.get("kernel")
-        with console.stage("looking where the tables differ"):
-            values = witness(data.X[:n], data.X[n:], kernel)(data.X)
-            columns = column_tests(data, n, arguments, options)
-    rows = telling_rows(a, b, values, [c["column"] for c in columns], arguments.top)
+            kernel = "auto" if arguments.kernel == "auto" else chosen_kernel(arguments)
+            draws, seed = arguments.permutations, arguments.seed
+            level = arguments.fail_under or _LEVEL
+            found = compare_vectors(data.vectors, n, kernel, draws, seed, level, options)
+    rows = telling_rows(a, b, found, arguments.top)
     data = replace(data, remarks=(*data.remarks, *doubtful_columns(data, n)))
-    finding = _Comparison(arguments, result, a, b, both, data, columns, rows)
+    finding = _Comparison(arguments, found.test, a, b, both, data, found, rows)
     if arguments.output is not False:
-        _write(arguments, a, b, values)
+        _write(arguments, a, b, found.witness, console)
         if arguments.output is None:
             return finding.code
     return finding.say(console)
-
-
-def _test(X: np.ndarray, Y: np.ndarray, arguments: argparse.Namespace, options: Any) -> TestResult:
-    test = mmd_agg_test if arguments.kernel == "auto" else mmd_test
-    kernel = None if arguments.kernel == "auto" else chosen_kernel(arguments)
-    estimator = "unbiased" if min(len(X), len(Y)) > 1 else "biased"
-    return test(
-        X, Y, kernel, arguments.permutations, arguments.seed, estimator=estimator, **options
-    )
 
 
 @dataclass(frozen=True)
@@ -90,7 +77,7 @@ class _Comparison(Finding):
     b: FileTable
     both: Both
     data: Encoded
-    columns: list[dict[str, Any]]
+    found: TableComparison
     rows: dict[str, list[dict[str, Any]]]
 
     def outcome(self) -> dict[str, Any]:
@@ -100,7 +87,8 @@ class _Comparison(Finding):
             "b": {"path": self.b.path, "rows": len(self.b)},
             "kernel": repr(self.result.extra["kernel"]),
             **self.numbers(),
-            "columns": self.columns,
+            "verdict": self.found.verdict,
+            "columns": [_told(change) for change in self.found.columns],
             "rows": self.rows,
             **self.data.account(),
             **{f"only_in_{key}": names for key, names in zip("ab", self.both.only, strict=True)},
@@ -115,30 +103,50 @@ class _Comparison(Finding):
         else:
             how = scale_text(arguments)
         tables = {"A": self.a, "B": self.b}
-        among = count_text(len(self.columns), "column")
+        among = count_text(len(self.found.columns), "column")
         lines = [
             *((k, f"{table.path}, {count_text(len(table), 'row')}") for k, table in tables.items()),
-            *self.data.lines(),
-            ("kernel", f"{kernel_text(extra['kernel'])}{how and ', ' + how}"),
-            *self.chance("both were of one distribution"),
+            ("verdict", self.found.verdict),
         ]
-        for entry in self.columns[: arguments.top]:
-            lines.append(("column", f"{entry['column']}: {adjusted_text(entry, among)}"))
+        for change in self.found.columns[: arguments.top]:
+            chance = adjusted_text(_told(change), among)
+            lines.append(("column", f"{change.name}: {change} ({chance})"))
         for key, table in tables.items():
             for row in self.rows[key.lower()]:
-                cells = ", ".join(
-                    f"{n}={'missing' if c is None else c}" for n, c in row["cells"].items()
-                )
+                cells = ", ".join(f"{n}={_shown(c)}" for n, c in row["cells"].items())
                 place = f"{table.place} {row[table.place]}"
                 lines.append((f"more in {key}", f"{place} of {table.path}: {cells}"))
+        lines += [
+            *self.data.lines(),
+            ("kernel", f"{extra['kernel']}{how and ', ' + how}"),
+            *self.chance("both were of one distribution"),
+        ]
         return lines + [("remark", text) for text in self.data.remarks]
 
 
-def _write(arguments: argparse.Namespace, a: FileTable, b: FileTable, values: np.ndarray) -> None:
+def _told(change: ColumnChange) -> dict[str, Any]:
+    """Return what JSON says of a column."""
+    told = asdict(change)
+    return {"column": told.pop("name"), **told}
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return "missing"
+    return figure(cell) if isinstance(cell, float) else str(cell)
+
+
+def _write(
+    arguments: argparse.Namespace,
+    a: FileTable,
+    b: FileTable,
+    values: np.ndarray,
+    console: Console,
+) -> None:
     table = ["A"] * len(a) + ["B"] * len(b)
     places = [int(p) for p in (*a.places, *b.places)]
     columns = {"table": table, a.place: places, "witness": values.tolist()}
-    write_answers(columns, arguments.output, arguments.force, raw=False)
+    write_answers(columns, arguments.output, arguments.force, False, console.answer)
 
 
 # ---- The columns that both tables have ----
@@ -194,48 +202,19 @@ def together(
     return Both(table, (only[0], only[1]), mixed)
 
 
-# ---- Where two tables differ: columns one by one, and the rows where the witness is largest ----
-
-
-def column_tests(
-    data: Encoded, n: int, arguments: argparse.Namespace, options: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Test each column on its own, on the cells that are there; the most different first."""
-    kernel = chosen_kernel(arguments, "rbf" if arguments.kernel == "auto" else None)
-    found: list[dict[str, Any]] = []
-    for name, span in data.spans.items():
-        rows = np.arange(len(data.X))
-        if name in data.gaps:
-            rows = rows[~data.gaps[name]]
-        first = int((rows < n).sum())
-        if min(first, len(rows) - first) < 1:  # a table without any value
-            found.append({"column": name, "pvalue": 1.0, "deviations": 0.0})
-            continue
-        X = data.X[rows, span]
-        result = mmd_test(
-            X[:first],
-            X[first:],
-            kernel,
-            arguments.permutations,
-            arguments.seed,
-            estimator="unbiased" if min(first, len(rows) - first) > 1 else "biased",
-            rank=None if len(rows) <= _WHOLE else _RANK,
-            **{k: v if np.ndim(v) == 0 else v[rows] for k, v in options.items()},
-        )
-        # How far beyond chance, in standard deviations: comparable over columns.
-        null = np.zeros(1) if result.null is None else result.null
-        spread = float(null.std())
-        away = (result.statistic - float(null.mean())) / spread if spread > 0 else 0.0
-        found.append({"column": name, "pvalue": result.pvalue, "deviations": away})
-    adjust(found)
-    return sorted(found, key=lambda f: (f["pvalue"], -f["deviations"]))
+# ---- Where two tables differ: the rows where the witness is largest, and doubts on columns ----
 
 
 def telling_rows(
-    a: FileTable, b: FileTable, values: np.ndarray, names: list[str], top: int
+    a: FileTable, b: FileTable, found: TableComparison, top: int
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of A where the witness is largest, and of B where it is smallest."""
+    """Return the rows of A where the witness is largest, and of B where it is smallest.
+
+    Of tables that do not differ no row is an example.
+    """
+    values, names = found.witness, [change.name for change in found.columns]
     parts = {"a": (a, values[: len(a)]), "b": (b, -values[len(a) :])}
+    top = top if found.differ else 0
     out: dict[str, list[dict[str, Any]]] = {}
     for key, (table, heights) in parts.items():
         best = np.argsort(-heights, kind="stable")[:top]
@@ -256,7 +235,7 @@ def telling_rows(
 def doubtful_columns(data: Encoded, n: int) -> list[str]:
     """Return remarks on columns that differ between tables by their nature."""
     remarks = []
-    for name, values in data.columns.items():
+    for name, values in data.vectors.columns.items():
         one, two = values[:n], values[n:]
         if name not in data.source.columns:
             continue

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.cli.files import UsageError
-from mercer.cli.report import kernel_text
 from mercer.cli.samples import (
     Encoded,
     Finding,
@@ -23,7 +22,7 @@ from mercer.cli.samples import (
     shuffling,
 )
 from mercer.cli.tables import FileTable, missing
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.settings import config
 from mercer.statistics import TestResult, hsic_test, kci_test
 
@@ -104,12 +103,12 @@ def _pairs(
 ) -> list[dict[str, Any]]:
     """Test every column of x with every column of y, where there are several."""
     x, y = parts["x"], parts["y"]
-    if len(x.spans) * len(y.spans) < 2:
+    if len(x.vectors.spans) * len(y.vectors.spans) < 2:
         return []
     given = parts["given"].X if "given" in parts else None
     found: list[dict[str, Any]] = []
-    for a, one in x.spans.items():
-        for b, other in y.spans.items():
+    for a, one in x.vectors.spans.items():
+        for b, other in y.vectors.spans.items():
             result = _test(x.X[:, one], y.X[:, other], given, arguments, options)
             found.append({"x": a, "y": b, "pvalue": result.pvalue})
     adjust(found)
@@ -128,7 +127,7 @@ class _Dependence(Finding):
         parts = self.parts.values()
         if len(parts) != 2 or any(part.X.shape[1] != 1 for part in parts):
             return None
-        x, y = (next(iter(part.columns.values())) for part in parts)
+        x, y = (next(iter(part.vectors.columns.values())) for part in parts)
         return float(np.corrcoef(x, y)[0, 1])
 
     def outcome(self) -> dict[str, Any]:
@@ -157,13 +156,13 @@ class _Dependence(Finding):
             rows += f"; {self.dropped} with a missing cell left out"
         lines = [("rows", rows)]
         for role, part in self.parts.items():
-            lines.append((role, ", ".join(part.spans)))
+            lines.append((role, ", ".join(part.vectors.spans)))
             lines += [("left out", f"{n!r}: {why}") for n, why in part.left_out.items()]
         correlation = self._correlation()
         if correlation is not None:
-            lines.append(("correlation", f"{correlation:.3f}"))
+            lines.append(("correlation", figure(correlation)))
         lines += [
-            (key.replace("_", " "), kernel_text(kernel))
+            (key.replace("_", " "), str(kernel))
             for key, kernel in extra.items()
             if key in ("kernel_x", "kernel_y")
         ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from mercer.cli.tables import hint, is_number
@@ -57,12 +56,16 @@ def write_output(path: str, data: bytes | Iterator[bytes], force: bool) -> None:
 
 
 def write_answers(
-    columns: Mapping[str, Sequence[Any]], path: str | None, force: bool, raw: bool
+    columns: Mapping[str, Sequence[Any]],
+    path: str | None,
+    force: bool,
+    raw: bool,
+    say: Callable[[bytes], None],
 ) -> None:
-    """Write named columns: Parquet or CSV by the ending of the path, without one CSV on stdout."""
+    """Write named columns: Parquet or CSV by the ending of the path, without one `say` CSV."""
     polars = parquet_libraries()[1] if is_table(path) else None
     if polars is None:
-        write_batches([columns], path, force, raw)
+        write_batches([columns], path, force, raw, say)
         return
     buffer = io.BytesIO()
     polars.DataFrame({n: list(c) for n, c in columns.items()}).write_parquet(buffer)
@@ -79,6 +82,7 @@ def write_batches(
     path: str | None,
     force: bool,
     raw: bool,
+    say: Callable[[bytes], None],
     types: Mapping[str, Any] | None = None,
 ) -> None:
     """Write named columns batch by batch, as `write_answers` does at once."""
@@ -93,9 +97,7 @@ def write_batches(
         write_output(path, pieces, force)
         return
     for piece in pieces:
-        if sys.stdout is not None:  # the same bytes as in a file, whatever the locale
-            sys.stdout.flush()
-            sys.stdout.buffer.write(piece)
+        say(piece)
 
 
 def _csv_pieces(

@@ -15,11 +15,11 @@ import numpy as np
 from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
-from mercer.cli.report import Score, evaluate, fit_report, inside_score
+from mercer.cli.report import HELD_OUT, Score, evaluate, fit_report, inside_score
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import RowBlocks, Tables
 from mercer.domains.blocks import cells_size
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.kernels import as_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.models.tables import (
@@ -40,7 +40,6 @@ _AUTO = ("rbf", "matern", "linear")
 _COLUMNS = "columns"  # the kernel that auto_kernel proposes
 _LARGEST = 1e150  # the square of a larger number is none
 _LOO_MATRICES = 2.4  # of n × n numbers that exact leave-one-out errors take
-_SMALLEST_SPLIT = 20  # rows below which none are held out
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         held_out: Score | None = None
         if len(test):
             with console.stage(f"evaluating on {len(test)} held-out rows"):
-                trial = _fitted(data.take(train), choice, arguments)
+                trial = _fitted(data.take(train), choice, arguments, probability=kind == "svc")
                 held_out = evaluate(data.seen_by(choice.kernel), trial, train, test)
             # the rows held out have done their work: the model to keep may learn from them too
             with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
@@ -126,7 +125,7 @@ def _kind(data: Prepared, arguments: argparse.Namespace) -> tuple[str, str]:
 def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
     """Rows to choose and train on, and rows to evaluate on: a share of each class."""
     n = len(data)
-    if arguments.test_fraction == 0 or n < _SMALLEST_SPLIT:
+    if arguments.test_fraction == 0 or n < HELD_OUT:
         return np.arange(n), np.arange(0)
     rng = np.random.default_rng(arguments.seed)
     groups = [np.arange(n)]
@@ -249,8 +248,8 @@ def _kernel(name: str, data: Prepared, seed: int) -> tuple[Any, Compared]:
         largest = float(np.nanmax(np.abs(data.table[n])))
         if largest > _LARGEST:
             raise InvalidInput(
-                f"{data.path}: column {n!r} holds {largest:g}, too large to be compared; correct "
-                f"the cell, or leave the column out with --drop {shlex.quote(n)}."
+                f"{data.path}: column {n!r} holds {figure(largest)}, too large to be compared; "
+                f"correct the cell, or leave the column out with --drop {shlex.quote(n)}."
             )
     asked = {n: found.kind for n, found in kinds.items()}
     classes = data.task == "classification"

@@ -10,13 +10,12 @@ from mercer.cli.files import read_model
 from mercer.cli.report import (
     Score,
     column_lines,
-    kernel_text,
     layout,
     model_lines,
     model_text,
-    size_text,
 )
 from mercer.cli.tables import listed
+from mercer.memory import human
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
@@ -26,7 +25,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Carry out the command."""
     model = read_model(arguments.model)
     size = os.path.getsize(arguments.model)
-    lines = [("file", f"{arguments.model} ({size_text(size)})"), ("holds", type(model).__name__)]
+    lines = [("file", f"{arguments.model} ({human(size)})"), ("holds", type(model).__name__)]
     lines += _about(model)
     console.say(layout(lines))
 
@@ -47,8 +46,9 @@ def _about(model: Any) -> list[tuple[str, str]]:
     counts = (notes.get(key, {}) for key in ("missing", "categories", "free"))
     lines += column_lines(model.encoder_, *counts)
     lines.append(("model", model_text(model, notes.get("model", ""))))
-    lines.append(("kernel", kernel_text(model.kernel_)))
+    lines.append(("kernel", str(model.kernel_)))
     lines += model_lines(model, notes.get("rows"))
+    by_class: list[tuple[str, str]] = []
     for label, key in (
         ("held out", "held_out"),
         ("leave-one-out", "leave_one_out"),
@@ -57,6 +57,9 @@ def _about(model: Any) -> list[tuple[str, str]]:
         if key in notes:
             score = Score(**notes[key])
             lines.append((label, f"{score.rows} rows: {score}"))
+            if not by_class:  # of the rows held out, or else of all
+                by_class = score.lines()
+                lines += by_class
     if "mercer" in notes:
         lines.append(("written by", f"mercer {notes['mercer']}"))
     return lines
@@ -77,7 +80,7 @@ def _about_estimator(model: Any) -> list[tuple[str, str]]:
         centres = f", by {kept} centres" if kept < model.n_rows_ else ""
         lines.append(("fitted on", f"{model.n_rows_} rows{centres}"))
     if "kernel_" in has:
-        lines.append(("kernel", kernel_text(model.kernel_)))
+        lines.append(("kernel", str(model.kernel_)))
     solution = has.get("solution_")
     if solution is not None and solution.residual is not None:
         state = "converged" if solution.converged else "not converged"

@@ -33,13 +33,16 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         check_output(output, arguments.force, arguments.model, arguments.table)
     with config(memory=arguments.memory):
         model = named_model(arguments.model)
+        _check_asked(model, arguments)
         doubts = Doubts(getattr(model, "encoder_", None))
         types = {}
         if is_table(output) and is_parquet(arguments.table):
             types = column_types(arguments.table, arguments.keep)
         with console.stage(f"predicting {arguments.table}"):
             batches = _batches(model, arguments, doubts)
-            write_batches(batches, output, arguments.force, arguments.raw_csv, types)
+            write_batches(
+                batches, output, arguments.force, arguments.raw_csv, console.answer, types
+            )
     for warning in doubts.texts():
         console.warn(f"{arguments.table}: {warning}")
 
@@ -53,7 +56,7 @@ def _batches(model: Any, arguments: argparse.Namespace, doubts: Doubts) -> Itera
         columns: dict[str, Any] = {name: source.cells(name) for name in arguments.keep}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=NAMELESS)  # they are in the right order
-            answers = _answers(model, rows, arguments)
+            answers = _answers(model, rows, arguments, doubts)
         for header, values in answers.items():
             if header in columns:
                 raise InvalidInput(f"--keep {header}: the column of predictions has that name.")
@@ -61,23 +64,54 @@ def _batches(model: Any, arguments: argparse.Namespace, doubts: Doubts) -> Itera
         yield columns
 
 
-def _answers(model: Any, rows: Any, arguments: argparse.Namespace) -> dict[str, list]:
-    """The column of predictions, and the columns of probabilities where they are asked for."""
-    if arguments.probabilities and not hasattr(model, "predict_proba"):
+def _check_asked(model: Any, arguments: argparse.Namespace) -> None:
+    """Refuse what the model cannot say."""
+    has_chances = hasattr(model, "predict_proba")
+    if arguments.probabilities and not has_chances:
         raise InvalidInput(
             f"{arguments.model}: the model has no probabilities; classification with mercer fit "
             "--model svc has them."
         )
-    header = f"predicted_{getattr(model, 'notes_', {}).get('target', 'y')}"
-    values = np.asarray(model.predict(rows))
-    if values.ndim == 1:
-        answers = {header: values.tolist()}
-    else:
-        answers = {f"{header}_{j}": column.tolist() for j, column in enumerate(values.T)}
+    if arguments.interval is None or hasattr(model, "predict_interval"):
+        return
+    if hasattr(model, "classes_"):
+        cure = "give --probabilities to know how sure a class is"
+        if not has_chances:
+            cure = (
+                "fit it anew with --model svc and give --probabilities to know how sure a class is"
+            )
+        raise InvalidInput(
+            f"{arguments.model}: the model predicts classes, and an interval is of numbers; {cure}."
+        )
+    raise InvalidInput(
+        f"{arguments.model}: {type(model).__name__} has no intervals; the models for numbers of "
+        "mercer fit, TableRegressor and KernelRidge have them."
+    )
+
+
+def _answers(
+    model: Any, rows: Any, arguments: argparse.Namespace, doubts: Doubts
+) -> dict[str, list]:
+    """The column of predictions, and those of intervals and probabilities that are asked for."""
+    target = getattr(model, "notes_", {}).get("target", "y")
+    answers = _columns(f"predicted_{target}", model.predict(rows))
+    if arguments.interval is not None:
+        ends = model.predict_interval(rows, arguments.interval)
+        doubts.endless = doubts.endless or not np.isfinite(ends).all()
+        for name, end in zip(("lower", "upper"), ends, strict=True):
+            answers |= _columns(f"{name}_{target}", end)
     if arguments.probabilities:
         for name, column in zip(model.classes_, model.predict_proba(rows).T, strict=True):
             answers[f"probability_{name}"] = column.tolist()
     return answers
+
+
+def _columns(header: str, values: Any) -> dict[str, list]:
+    """One column, or one for each output."""
+    values = np.asarray(values)
+    if values.ndim == 1:
+        return {header: values.tolist()}
+    return {f"{header}_{j}": column.tolist() for j, column in enumerate(values.T)}
 
 
 def named_model(path: str) -> Any:
@@ -151,6 +185,8 @@ def _column(source: FileTable, name: str, kind: str) -> np.ndarray:
 class Doubts:
     """Columns of which the model can use little or nothing, counted batch by batch."""
 
+    endless = False  # whether an interval has no end
+
     def __init__(self, encoder: Any):
         self._whole = isinstance(encoder, TableColumns)
         self._columns: list[tuple[str, str, tuple[str | None, ...]]] = []
@@ -174,6 +210,11 @@ class Doubts:
     def texts(self) -> list[str]:
         """Return what there is to say of all rows."""
         doubts = []
+        if self.endless:
+            doubts.append(
+                "the model was fitted on too few rows for intervals of this probability, which "
+                "are endless; give a smaller --interval, or fit on more rows."
+            )
         for name, kind, known in self._columns:
             if not self._present[name] and None not in known:
                 instead = "no category is used"

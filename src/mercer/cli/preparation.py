@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.cli.tables import FileTable, dates, missing, notation
 from mercer.domains import Table, Tables
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.kernels import ColumnKind, Kernel, column_kinds, identifier
 
 _FEW = 10  # at most so many distinct whole numbers are taken for classes
@@ -189,8 +189,8 @@ def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.
             raise InvalidInput(f"{source.path}: one row with a target; at least two are needed.")
         if np.ptp(target / (np.abs(target).max() or 1.0)) <= _ROUNDING:
             raise InvalidInput(
-                f"{source.path}: every row has the value {target[0]:g} in {name!r}, so there is "
-                "nothing to learn; is it the right column?"
+                f"{source.path}: every row has the value {figure(target[0])} in {name!r}, so "
+                "there is nothing to learn; is it the right column?"
             )
         return target, task, why
     classes = _classes(source, name)

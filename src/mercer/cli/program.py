@@ -15,25 +15,31 @@ from typing import Any, TextIO
 
 from mercer.cli.arguments import build_parser
 
-_PATIENCE = 2.0  # seconds before progress is shown
+_PATIENCE = 2.0  # seconds before progress is shown on a terminal, or in a log with --verbose
 _PERIOD = {True: 0.5, False: 10.0}  # seconds between reports, on a terminal or in a log
 
 
 class Console:
-    """One-line messages on a stream, and a clock that speaks when a stage takes long."""
+    """One-line messages on a stream, and a clock that speaks when a stage takes long.
 
-    def __init__(self, stream: TextIO, verbose: bool = False):
+    On a terminal the progress is one line that is drawn anew, and erased before anything else is
+    written, here or on standard output. In a log it is a line wherever ten seconds were silent.
+    """
+
+    def __init__(self, stream: TextIO, verbose: bool = False, quiet: bool = False):
         self._stream = stream
         self._terminal = bool(getattr(stream, "isatty", lambda: False)())
-        self._talks = verbose or self._terminal
+        self._verbose, self._quiet = verbose, quiet
         self._lock = threading.Lock()
         self._stage: tuple[str, float] | None = None
+        self._announced: tuple[str, float] | None = None  # the stage of the last line in a log
+        self._spoke = time.monotonic()
         self._drawn = 0
         self._done = threading.Event()
         self._clock: threading.Thread | None = None
 
     def __enter__(self) -> Console:
-        if self._talks:
+        if not self._quiet:
             self._clock = threading.Thread(target=self._tick, daemon=True)
             self._clock.start()
         return self
@@ -55,11 +61,24 @@ class Console:
         finally:
             with self._lock:
                 self._stage = before
+                self._erase()
 
     def say(self, text: str) -> None:
         """Print a report on stdout; what its encoding lacks becomes a question mark."""
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-        print(text.encode(encoding, "replace").decode(encoding))
+        with self._lock:
+            self._erase()
+            print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+    def answer(self, piece: bytes) -> None:
+        """Write lines of an answer to stdout: the same bytes as in a file, whatever the locale."""
+        if sys.stdout is None:
+            return
+        with self._lock:
+            self._erase()
+            sys.stdout.flush()
+            sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
 
     def error(self, message: str) -> None:
         """Say in one line why the command failed."""
@@ -80,39 +99,59 @@ class Console:
     def _write(self, text: str) -> None:
         with self._lock:
             self._erase()
-            # a message may quote a cell or a path: one line, and nothing a terminal would obey
-            line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-            with contextlib.suppress(BrokenPipeError):  # nobody listens, the work goes on
-                try:
-                    self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
-                except UnicodeEncodeError:  # a terminal that is not UTF-8
-                    self._stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
-                self._stream.flush()
+            self._put(_one_line(text) + "\n")
+
+    def _put(self, text: str) -> None:
+        """Write to the stream; where nobody listens the work goes on."""
+        with contextlib.suppress(BrokenPipeError):
+            try:
+                self._stream.write(text)
+            except UnicodeEncodeError:  # a terminal that is not UTF-8
+                self._stream.write(text.encode("ascii", "backslashreplace").decode())
+            self._stream.flush()
+        self._spoke = time.monotonic()
 
     def _tick(self) -> None:
-        while not self._done.wait(_PERIOD[True] if self._terminal else 1.0):
+        while not self._done.wait(min(_PERIOD[self._terminal], 1.0)):
             with self._lock:
                 self._draw()
 
     def _draw(self) -> None:
         if self._stage is None:
             return
+        now = time.monotonic()
         what, start = self._stage
-        seconds = time.monotonic() - start
-        if seconds < _PATIENCE:
-            return
-        line = f"mercer: {what}, {seconds:.0f} s"
+        line = _one_line(f"mercer: {what}, {now - start:.0f} s")
         if self._terminal:
-            self._stream.write("\r" + line.ljust(self._drawn))
-            self._drawn = len(line)
-        elif seconds % _PERIOD[False] < 1.0 or seconds < _PATIENCE + 1.0:
-            self._stream.write(line + "\n")
-        self._stream.flush()
+            if now - start >= _PATIENCE:
+                line = line[: self._width()]
+                self._put("\r" + line.ljust(self._drawn))
+                self._drawn = len(line)
+            return
+        silent = now - self._spoke >= _PERIOD[False]
+        news = self._verbose and self._announced != self._stage and now - start >= _PATIENCE
+        if silent or news:
+            self._put(line + "\n")
+            self._announced = self._stage
+
+    def _width(self) -> int:
+        """Return the characters that fit into a line of the terminal: one that wraps stays."""
+        try:
+            columns = os.get_terminal_size(self._stream.fileno()).columns
+        except (AttributeError, OSError, ValueError):
+            columns = 0
+        return (columns or 80) - 1
 
     def _erase(self) -> None:
         if self._drawn:
-            self._stream.write("\r" + " " * self._drawn + "\r")
+            self._put("\r" + " " * self._drawn + "\r")
             self._drawn = 0
+
+
+def _one_line(text: str) -> str:
+    """Return a message, which may quote a cell or a path, as one line that no terminal obeys."""
+    line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+    return line.encode("utf-8", "replace").decode()
 
 
 # ---- One call of the command line: arguments in, exit code out, errors as one line on stderr ----
@@ -141,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(argv)
     except SystemExit as stop:  # argparse has printed help or the usage error
         return stop.code if isinstance(stop.code, int) else _FAILED
-    console = Console(sys.stderr, verbose=arguments.verbose)
+    console = Console(sys.stderr, arguments.verbose, arguments.quiet)
     try:
         # numpy and scikit-learn are imported here, after the arguments proved to be right
         command = import_module(f"mercer.cli.{_SHARED.get(arguments.command, arguments.command)}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
+from mercer.errors import figure
 from mercer.features import TableColumns
+from mercer.memory import human
 from mercer.models.margin import stratified_folds
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 
 FOLDS = 5
+FEW = 5  # rows below which a score is chance
+HELD_OUT = 20  # rows from which some are held out
+_ORDERED = 0.6  # AUC from which a model that is wrong as often as the simplest is of some use
+_MATRIX = 8  # classes up to which the confusion is shown whole
 
 
 @dataclass(frozen=True)
@@ -31,39 +36,105 @@ class Score:
     value: float
     error: float  # root mean squared error, or share of wrong classes
     baseline: float  # error of the mean of the target, or of its most frequent class
+    classes: dict[str, Any] | None = None  # of a classification, what `_counted` returns
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def remark(self) -> str:
-        """Return a remark where the model is no better than the simplest prediction, else ""."""
+        """Return a remark on a score of few rows, or on a model no better than the simplest."""
+        if self.rows < FEW:
+            return (
+                f"{self.rows} rows are too few to learn from: the model can do little more than "
+                f"repeat them; from {FEW} rows on there is a score, from {HELD_OUT} on one of rows "
+                "set apart"
+            )
         if self.error < self.baseline or self.baseline == 0:
             return ""
         simple = "always the most frequent class"
         if self.measure != "accuracy":
             simple = "the mean of the target"
         much = "worse than" if self.error > self.baseline else "no better than"
-        return (
-            f"the model is {much} {simple} on {self.rows} rows that it did not see; the columns "
-            "may say nothing about the target"
-        )
+        doubt = "the columns may say nothing about the target"
+        area = (self.classes or {}).get("auc", 0.0)
+        if area > _ORDERED:
+            doubt = (
+                f"yet it puts rows in the right order more often than chance (AUC {figure(area)})"
+            )
+        return f"the model is {much} {simple} on {self.rows} rows that it did not see; {doubt}"
 
     def __str__(self) -> str:
+        if self.rows < FEW:
+            return "too few for a score"
         if self.measure == "accuracy":
             return (
-                f"{100 * self.value:.1f} % right "
-                f"(always the most frequent class: {100 * (1 - self.baseline):.1f} %)"
+                f"{figure(100 * self.value)} % right "
+                f"(always the most frequent class: {figure(100 * (1 - self.baseline))} %)"
             )
         return (
-            f"R² {self.value:.3f}, RMSE {self.error:.4g} (mean of the target: {self.baseline:.4g})"
+            f"R² {figure(self.value)}, RMSE {figure(self.error)} "
+            f"(mean of the target: {figure(self.baseline)})"
         )
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return what a report says of each class; in brackets that of the simplest prediction."""
+        told = self.classes
+        if told is None or self.rows < FEW:
+            return []
+        lines = []
+        if "auc" in told:
+            mean = ", mean over the classes" if len(told["labels"]) > 2 else ""
+            lines.append(("AUC", f"{figure(told['auc'])} (by chance: 0.5){mean}"))
+        if "log_loss" in told:
+            usual = figure(told["usual_log_loss"])
+            lines.append(("log loss", f"{figure(told['log_loss'])} (shares of classes: {usual})"))
+        table = _class_table(told)
+        return [*lines, *zip(["by class", *[""] * (len(table) - 1)], table, strict=True)]
+
+
+def _class_table(told: dict[str, Any]) -> list[str]:
+    """Recall, precision and confusion of the most frequent classes, as lines of a table."""
+    counts = np.array(told["confusion"])
+    labels = [label if len(label) <= 20 else label[:19] + "…" for label in told["labels"]]
+    true, taken, usual = counts.sum(1), counts.sum(0), told["usual"]
+    first = [i for i in np.argsort(-true, kind="stable")[:_SHOWN] if true[i] or taken[i]]
+    whole = len(first) == len(labels) <= _MATRIX
+    first = sorted(first) if whole else first
+    heads = [f"as {labels[j]}" for j in first] if whole else ["most often taken for"]
+    rows = [["class", "rows", "recall", "precision", *heads]]
+    for i in first:
+        row = [labels[i], str(true[i])]
+        row.append(f"{_share(counts[i, i], true[i])} ({int(i == usual)})")
+        simplest = _share(true[i], true.sum()) if i == usual else "none"
+        row.append(f"{_share(counts[i, i], taken[i])} ({simplest})")
+        if whole:
+            row += [str(counts[i, j]) for j in first]
+        else:
+            wrong = [
+                j for j in np.argsort(-counts[i], kind="stable")[:3] if j != i and counts[i, j]
+            ]
+            row.append(", ".join(f"{labels[j]} {counts[i, j]}" for j in wrong))
+        rows.append(row)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    text = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+    more = len(labels) - len(first)
+    return [*text, f"and {more} more"] if more else text
+
+
+def _share(part: Any, whole: Any) -> str:
+    return figure(part / whole) if whole else "none"
 
 
 def evaluate(data: Prepared, model: Any, train: np.ndarray, test: np.ndarray) -> Score:
     """Return the score of a model on rows that it has not seen."""
-    predicted = model.predict(data.table.take(test))
-    return _score(data.target[test], predicted, data.target[train], data.task)
+    table, true, seen = data.table.take(test), data.target[test], data.target[train]
+    score = _score(true, predicted := model.predict(table), seen, data.task)
+    if data.task == "regression":
+        return score
+    chances = model.predict_proba(table) if hasattr(model, "predict_proba") else None
+    classes = _counted(true, predicted, seen, model.decision_function(table), chances)
+    return replace(score, classes=classes)
 
 
 def inside_score(data: Prepared, model: Any, seed: int) -> Score:
@@ -73,7 +144,11 @@ def inside_score(data: Prepared, model: Any, seed: int) -> Score:
     of the model. The encoder is kept in both.
     """
     if hasattr(model, "loo"):
-        return _score(data.target, model.loo(), data.target, data.task)
+        score = _score(data.target, predicted := model.loo(), data.target, data.task)
+        if data.task == "regression":
+            return score
+        values = model.loo_decision_function()
+        return replace(score, classes=_counted(data.target, predicted, data.target, values))
     fold = stratified_folds(data.target, FOLDS, (seed + 1) % 2**32)
     pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
     inside = clone(model.model_).set_params(kernel=model.kernel_, probability=False)
@@ -96,17 +171,54 @@ def _score(true: np.ndarray, predicted: np.ndarray, seen: np.ndarray, task: str)
     return Score(len(true), "R2", r2, error**0.5, usual**0.5)
 
 
+def _counted(
+    true: np.ndarray, predicted: np.ndarray, seen: np.ndarray, values: Any, chances: Any = None
+) -> dict[str, Any]:
+    """Return how predictions of classes fall out: the confusion, and AUC and log loss if any.
+
+    The simplest prediction is the class most frequent among those seen in training; its
+    probabilities are the shares there.
+    """
+    known, counts = np.unique(seen, return_counts=True)
+    labels = np.union1d(known, true)
+    confusion = np.zeros((len(labels), len(labels)), dtype=int)
+    np.add.at(confusion, (np.searchsorted(labels, true), np.searchsorted(labels, predicted)), 1)
+    told: dict[str, Any] = {
+        "labels": [str(label) for label in labels],
+        "confusion": confusion.tolist(),
+        "usual": int(np.searchsorted(labels, known[counts.argmax()])),
+    }
+    columns = np.column_stack([-values, values]) if values.ndim == 1 else values
+    areas = [
+        _area(column[true == c], column[true != c])
+        for c, column in zip(known, columns.T, strict=True)
+        if 0 < (true == c).sum() < len(true)
+    ]
+    if areas:
+        told["auc"] = float(np.mean(areas))
+    if chances is not None and np.isin(true, known).all():
+        column = np.searchsorted(known, true)
+        told["log_loss"] = _log_loss(chances[np.arange(len(true)), column])
+        told["usual_log_loss"] = _log_loss((counts / counts.sum())[column])
+    return told
+
+
+def _area(higher: np.ndarray, lower: np.ndarray) -> float:
+    """Return how often a value of the first is above one of the second, ties counting half."""
+    lower = np.sort(lower)
+    below = np.searchsorted(lower, higher, "left") + np.searchsorted(lower, higher, "right")
+    return float(below.mean() / (2 * len(lower)))
+
+
+def _log_loss(chances: np.ndarray) -> float:
+    return float(-np.mean(np.log(np.maximum(chances, np.finfo(float).tiny))))
+
+
 # ---- report ----
 
 
 _WIDTH = 12
 _SHOWN = 12
-# names in quotes, which stay as they are; numbers; and what arrays have between theirs
-_TOKEN = re.compile(
-    r"""(?P<name>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|"""
-    r"(?P<number>\d+\.(?:\d+(?:e[+-]?\d+)?|(?=[\s,\]])))|"
-    r"(?P<inner>(?<=\[)\s+|\s+(?=\]))|(?P<gap>\s+)"
-)
 
 
 def fit_report(
@@ -132,7 +244,7 @@ def fit_report(
         *column_lines(model.encoder_, data.missing(), data.distinct(), data.free),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
         ("model", model_text(model, why)),
-        ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
+        ("kernel", f"{model.kernel_}, {how}"),
         *compared_lines(compared),
         *model_lines(model, len(data)),
     ]
@@ -140,11 +252,15 @@ def fit_report(
     if held_out is not None:
         other = f"by a model {trained} on the other {len(data) - held_out.rows} rows"
         lines.append(("held out", f"{held_out.rows} rows: {held_out}, {other}"))
-    doubt = (held_out or inside).remark()
+        lines += held_out.lines()
+    judged = inside if held_out is None or held_out.rows < FEW else held_out
+    inner = "leave-one-out" if hasattr(model, "loo") else "folds"
+    lines.append((inner, f"{inside.rows} rows: {inside}"))
+    if judged is inside:
+        lines += inside.lines()
     lines += [
-        ("leave-one-out" if hasattr(model, "loo") else "folds", f"{inside.rows} rows: {inside}"),
-        ("wrote", f"{output} ({size_text(size)}), {trained} on all {len(data)} rows"),
-        *(("remark", text) for text in (*data.remarks.values(), doubt) if text),
+        ("wrote", f"{output} ({human(size)}), {trained} on all {len(data)} rows"),
+        *(("remark", text) for text in (*data.remarks.values(), judged.remark()) if text),
     ]
     return layout(lines)
 
@@ -169,17 +285,9 @@ def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
     """Return lines on the penalty of a fitted model, and on its support vectors if it has any."""
     inside = model.model_
     if not hasattr(inside, "support_kind_"):
-        return [("alpha", f"{inside.alpha_:.4g}")]
-    count, bound = len(inside.support_), int((inside.support_kind_ == "bound").sum())
+        return [("alpha", figure(inside.alpha_))]
     of = "" if rows is None else f" of {rows} rows"
-    margins = np.unique(np.atleast_1d(inside.margin_))
-    text = f"margin {margins[0]:.3g}"
-    if len(margins) > 1:
-        text = f"margins {margins[0]:.3g} to {margins[-1]:.3g}"
-    return [
-        ("C", f"{inside.C:.4g}"),
-        ("support", f"{count}{of}, {bound} of them at their bound; {text}"),
-    ]
+    return [("C", figure(inside.C)), ("support", f"{len(inside.support_)} support vectors{of}")]
 
 
 def column_lines(
@@ -213,25 +321,6 @@ def layout(lines: list[tuple[str, str]]) -> str:
     width = max(_WIDTH, *(len(label) for label, _ in lines))
     rows = [f"{label.ljust(width)}  {text}" for label, text in lines]
     return "\n".join("".join(c if c.isprintable() else " " for c in row) for row in rows)
-
-
-def kernel_text(kernel: Any) -> str:
-    """Return a kernel's expression with numbers of four digits."""
-    return _TOKEN.sub(_shown, repr(kernel))
-
-
-def size_text(size: int) -> str:
-    """Return bytes in a unit people read."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size} bytes"
-
-
-def _shown(found: re.Match[str]) -> str:
-    if found["number"]:
-        return f"{float(found[0]):.4g}"
-    return found["name"] or (" " if found["gap"] else "")
 
 
 def _category(name: str, known: tuple[str | None, ...], distinct: int) -> str:

@@ -16,19 +16,17 @@ from mercer.cli.files import UsageError
 from mercer.cli.preparation import choose_columns, odd_notation, remark
 from mercer.cli.report import column_lines, layout
 from mercer.cli.tables import FileTable, missing, read_table
-from mercer.domains import Table
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.features import TableEncoder
 from mercer.kernels import Kernel, as_kernel, identifier
 from mercer.settings import get_config
-from mercer.statistics import TestResult
+from mercer.statistics import TableVectors, TestResult, table_vectors
 from mercer.statistics.two_sample import holm
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
 
 BELOW = 3  # exit code: the p-value is below --fail-under
-FAR = 1e6  # deviations beyond which a cell is as far as can be
 
 
 @dataclass(frozen=True)
@@ -36,13 +34,19 @@ class Encoded:
     """Rows of a table as vectors, and how they came about."""
 
     source: FileTable
-    X: np.ndarray  # (n, d)
-    spans: dict[str, slice]  # of each column used the entries of the vectors
-    encoder: TableEncoder
+    vectors: TableVectors
     left_out: dict[str, str] = field(default_factory=dict)  # columns, and why
     remarks: tuple[str, ...] = ()
-    columns: dict[str, np.ndarray] = field(default_factory=dict)  # as numbers or text
-    gaps: dict[str, np.ndarray] = field(default_factory=dict)  # where numbers are missing
+
+    @property
+    def X(self) -> np.ndarray:
+        """The vectors, one a row."""
+        return self.vectors.X
+
+    @property
+    def encoder(self) -> TableEncoder:
+        """What turned the columns into vectors."""
+        return self.vectors.encoder
 
     def account(self) -> dict[str, Any]:
         """Return the columns used and left out, and the remarks, for JSON."""
@@ -90,12 +94,7 @@ def encode(
     robust: bool = False,
     console: Console,
 ) -> Encoded:
-    """Choose columns, `only` these or all but some, and turn the rows into vectors.
-
-    For tests (`robust`) numbers are scaled by their quartiles, so that a single wild cell does not
-    hide the others, and cells that are missing count: a column of numbers that has some gets a
-    second column that says where.
-    """
+    """Choose columns, `only` these or all but some, and turn the rows into vectors."""
     for name in (*arguments.drop, *arguments.categorical, *(only or ())):
         source.cells(name)
     text = {*arguments.categorical, *categorical}
@@ -107,33 +106,11 @@ def encode(
     columns, left_out = choose_columns(source, arguments.drop, text, odd, skip)
     numbers = {n: values for n, values in columns.items() if values.dtype != object}
     found = [(n, identifier(values, n)) for n, values in numbers.items()]
-    gaps = {}
-    if robust:
-        for name, values in list(columns.items()):
-            if values.dtype != object and np.isnan(values).any():
-                flags = np.array(["no", "yes"], dtype=object)[np.isnan(values).astype(int)]
-                gaps[name] = np.isnan(values)
-                columns[_free(f"{name} missing", columns)] = flags
-    categories = tuple(n for n, c in columns.items() if c.dtype == object)
-    encoder = TableEncoder(categorical=categories, max_categories=arguments.max_categories)
-    table = Table(columns)
-    X = encoder.fit(table).transform(table)
-    spans, start = {}, 0
-    for name, known in zip(encoder.columns_, encoder.categories_, strict=True):
-        width = len(known) or 1
-        spans[name] = slice(start, start + width)
-        if robust and not known:
-            X[:, start] = _by_quartiles(columns[name])
-        start += width
     return Encoded(
         source,
-        X,
-        spans,
-        encoder,
+        table_vectors(columns, arguments.max_categories, robust),
         left_out,
         tuple(remark(n, why) for n, why in found if why is not None),
-        columns,
-        gaps,
     )
 
 
@@ -146,20 +123,6 @@ def labels_of(source: FileTable, name: str, role: str) -> np.ndarray:
             f"{source.where(gaps[0], name)}: is empty, and {role} needs a label in every row."
         )
     return np.array([str(cell) for cell in cells], dtype=object)
-
-
-def _by_quartiles(values: np.ndarray) -> np.ndarray:
-    """Numbers less their median, in units that are the deviation of a normal column."""
-    low, middle, high = np.nanquantile(values, [0.25, 0.5, 0.75])
-    spread = (high - low) / 1.349 or float(np.nanstd(values)) or 1.0
-    filled = np.where(np.isnan(values), middle, values)
-    return np.clip((filled - middle) / spread, -FAR, FAR)
-
-
-def _free(name: str, columns: Any) -> str:
-    while name in columns:
-        name += "'"
-    return name
 
 
 # ---- Tests: kernel, shuffling, findings ----
@@ -190,8 +153,8 @@ def check_limit(arguments: argparse.Namespace, least: float) -> None:
         needed = int(np.ceil(1 / limit))
         raise UsageError(
             f"--fail-under {limit:g} can never be: the smallest p-value of "
-            f"{arguments.permutations} permutations is {least:.3g}; give --permutations {needed} "
-            "or more."
+            f"{arguments.permutations} permutations is {figure(least)}; give "
+            f"--permutations {needed} or more."
         )
 
 
@@ -237,7 +200,7 @@ class Finding(ABC):
 
     @abstractmethod
     def lines(self) -> list[tuple[str, str]]:
-        """Return the report, but for the verdict."""
+        """Return the report, but for the exit code."""
 
     @abstractmethod
     def outcome(self) -> dict[str, Any]:
@@ -257,8 +220,8 @@ class Finding(ABC):
         elif limit is None:
             text = layout(self.lines())
         else:
-            below = f"{'' if code else 'not '}below {limit:g}: exit {code}"
-            text = layout([*self.lines(), ("verdict", below)])
+            below = f"p-value {'' if code else 'not '}below {limit:g}: exit {code}"
+            text = layout([*self.lines(), ("limit", below)])
         console.say(text)
         return code
 
@@ -277,14 +240,14 @@ class Finding(ABC):
     def chance(self, hypothesis: str) -> list[tuple[str, str]]:
         """Return the lines of every report: the statistic, the p-value and what it means."""
         result = self.result
-        rests = f"{result.pvalue:.4g}, {result.method}"
+        rests = f"{figure(result.pvalue)}, {result.method}"
         if result.n_permutations:
             low, high = result.confidence_interval()
-            exact = f"; 95% interval {low:.2g} to {high:.2g}" if high > low else ""
+            exact = f"; 95% interval {figure(low)} to {figure(high)}" if high > low else ""
             rests += f", {result.n_permutations} draws{exact}"
-        meaning = f"if {hypothesis}, p would be as small in {result.pvalue:.3g} of cases"
+        meaning = f"if {hypothesis}, p would be as small in {figure(result.pvalue)} of cases"
         return [
-            ("statistic", f"{result.statistic:.4g}"),
+            ("statistic", figure(result.statistic)),
             ("p-value", rests),
             ("meaning", meaning),
         ]
@@ -292,7 +255,8 @@ class Finding(ABC):
 
 def adjusted_text(entry: Mapping[str, Any], among: str) -> str:
     """Return a p-value of several, and the one adjusted for all of them."""
-    return f"p-value {entry['pvalue']:.3g}, {entry['adjusted']:.3g} adjusted for {among}"
+    pvalue, adjusted = figure(entry["pvalue"]), figure(entry["adjusted"])
+    return f"p-value {pvalue}, {adjusted} adjusted for {among}"
 
 
 def _plain(value: Any) -> Any:

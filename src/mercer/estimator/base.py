@@ -304,7 +304,7 @@ class TakesKernel:
         if not np.isfinite(values).all():
             i = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
             raise InvalidInput(
-                f"{type(self).__name__}: {self.kernel_!r} overflows at row {i} of X; such a point "
+                f"{type(self).__name__}: {self.kernel_} overflows at row {i} of X; such a point "
                 "is far outside the training data. Scale the columns as in training."
             )
         return values

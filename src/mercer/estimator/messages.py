@@ -25,7 +25,7 @@ from mercer.misspelt import PARAMETERS
 def no_features(kernel: Kernel) -> InvalidInput:
     """Return the refusal of a kernel for stochastic gradients."""
     return InvalidInput(
-        f"{who()}: {kernel!r} has no finite explicit features to take gradients by; use "
+        f"{who()}: {kernel} has no finite explicit features to take gradients by; use "
         "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."
     )
 
@@ -191,7 +191,7 @@ def refuse_foreign_letters(kernel: Kernel, X: Any) -> None:
     first = _foreign(kernel, kernel.domain.take(X, slice(least, most))) or every
     raise InvalidInput(
         f"{who()}: X[{least}] has the letter {first.letter!r}, at place {first.place}, for "
-        f"which {first.kernel!r} has no feature: its alphabet is the one it was given, or else the "
+        f"which {first.kernel} has no feature: its alphabet is the one it was given, or else the "
         "letters of the first points. Begin anew with all letters that may come: "
         f"alphabet={every.alphabet!r}."
     )

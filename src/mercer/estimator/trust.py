@@ -19,7 +19,7 @@ def indefinite(kernel: Kernel, equal: bool, low: float) -> NotPositiveDefinite:
     """Return the error for a Gram matrix, of equal weights or not, with a negative eigenvalue."""
     what = "Gram matrix" if equal else "weighted Gram matrix"
     return NotPositiveDefinite(
-        f"{kernel!r}: its {what} has smallest eigenvalue {low:.6g}, so it is not positive "
+        f"{kernel}: its {what} has smallest eigenvalue {low:.6g}, so it is not positive "
         "semidefinite and not that of a kernel. mercer.check_kernel shows a counter-example; "
         "a repaired matrix can be passed as kernel='precomputed'.",
         low,
@@ -51,7 +51,7 @@ def check_definite(kernel: Kernel, K: np.ndarray) -> None:
     except NotPositiveDefinite as error:
         low = float(error.smallest_eigenvalue or 0.0) - slack
         raise NotPositiveDefinite(
-            f"{who()}: the Gram matrix of {kernel!r} has smallest eigenvalue {low:.6g}, so it is "
+            f"{who()}: the Gram matrix of {kernel} has smallest eigenvalue {low:.6g}, so it is "
             "not positive semidefinite and not that of a kernel. mercer.check_kernel shows a "
             "counter-example; a repaired matrix can be passed as kernel='precomputed'.",
             low,
@@ -93,7 +93,7 @@ def check_lengths(
         gram_of(kernel, kernel.domain.take(X, some)).bound.verify()
     if underflow and 0 < _size(X) < NO_SQUARE and diagonal.max(initial=0.0) < TINY:
         raise InvalidInput(
-            f"{who()}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel!r} "
+            f"{who()}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel} "
             "underflows on such small numbers. Multiply them, so that the largest is near 1."
         )
     return diagonal
@@ -135,7 +135,7 @@ def refuse_negative(kernel: Kernel, diagonal: np.ndarray, rows: str = "row") -> 
         i = int(np.argmax(diagonal < 0))
         raise NotAKernel(
             f"{who()}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
-            f"{kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
+            f"{kernel} is not a kernel; mercer.check_kernel shows a counter-example."
         )
 
 

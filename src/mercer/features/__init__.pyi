@@ -20,7 +20,11 @@ from mercer.features.table_columns import (
     table as table,
     table_params as table_params,
 )
-from mercer.features.tables import TableEncoder as TableEncoder
+from mercer.features.tables import (
+    TableEncoder as TableEncoder,
+    numbers as numbers,
+    read_columns as read_columns,
+)
 
 __all__ = [
     "Nystroem",

@@ -299,7 +299,7 @@ def _counted(kernel: Any, X: Any, known: bool) -> Iterator[Counts]:
         yield Counts(phi.shape[0], phi.row[order], codes, phi.data[order].astype(float))
     else:
         raise InvalidInput(
-            f"{who()}: {kernel!r} neither counts nor has finite features; use mercer.Prototypes, "
+            f"{who()}: {kernel} neither counts nor has finite features; use mercer.Prototypes, "
             "or a model that takes the kernel itself."
         )
 

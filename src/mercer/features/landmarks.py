@@ -106,7 +106,7 @@ def choose_landmarks(
     """
     if has_white(kernel):
         raise InvalidInput(
-            f"{who()}: {kernel!r} holds White, noise of the rows of which k(x, z) with {name} z "
+            f"{who()}: {kernel} holds White, noise of the rows of which k(x, z) with {name} z "
             "knows nothing; leave it out, and add its variance to the alpha of a ridge behind."
         )
     if not isinstance(how, str):

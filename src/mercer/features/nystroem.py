@@ -48,7 +48,7 @@ def spanning_factor(K: np.ndarray, kernel: Kernel) -> tuple[np.ndarray, np.ndarr
     left = d[dropped] - np.einsum("ij,ij->i", below, below)
     if len(left) and left.min() < -100 * np.sqrt(EPS) * top:
         raise NotPositiveDefinite(
-            f"{who()}: {kernel!r} is not positive semidefinite on the landmarks: after {rank} "
+            f"{who()}: {kernel} is not positive semidefinite on the landmarks: after {rank} "
             f"pivots {left.min():.3g} is left of k(z, z). Test it with mercer.check_kernel."
         )
     return np.asfortranarray(np.tril(L[:rank, :rank])), kept.astype(np.intp)

@@ -89,7 +89,7 @@ def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> 
     )
     if not vectors or not kernel.domain.holds_points:
         raise InvalidInput(
-            f"{who()}: prototypes='kmeans' takes means of points, which {kernel!r} on "
+            f"{who()}: prototypes='kmeans' takes means of points, which {kernel} on "
             f"{kernel.domain.name} has none of; use prototypes='random', or give the points."
         )
     from sklearn.cluster import KMeans

@@ -112,7 +112,7 @@ class TensorSketch(ApproximateFeatures):
 
     def _require(self, kernel: Kernel) -> None:
         if not _factors(kernel)[1]:
-            raise InvalidInput(f"{kernel!r} does not look at the points; add k = xᵀx′.")
+            raise InvalidInput(f"{kernel} does not look at the points; add k = xᵀx′.")
 
     def _learn(
         self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
@@ -173,7 +173,7 @@ def _factors(kernel: Any) -> tuple[float, list[tuple[Linear, float]]]:
         scale = float(np.prod([c for c, _ in parts]))
         return scale, [factor for _, factors in parts for factor in factors]
     raise InvalidInput(
-        f"{kernel!r} is no product of polynomial kernels. Polynomial, Linear, their products and "
+        f"{kernel} is no product of polynomial kernels. Polynomial, Linear, their products and "
         "powers, and positive multiples can be sketched; use mercer.Nystroem, which takes any "
         "kernel, or mercer.RandomFourierFeatures for stationary ones."
     )

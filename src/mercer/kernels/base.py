@@ -62,7 +62,7 @@ class Kernel(Parameterized):
         """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ; a kernel with parameters must say."""
         if len(self.theta):
             raise InvalidInput(
-                f"{self!r}: no derivative of k(x, x) in its parameters is defined; its author may "
+                f"{self}: no derivative of k(x, x) in its parameters is defined; its author may "
                 "define _pull_diag(X, c), zeros where k(x, x) does not depend on them."
             )
         return np.zeros(0)
@@ -70,7 +70,7 @@ class Kernel(Parameterized):
     def _features(self, X: Any) -> Any:
         """Return Φ with k(X) = ΦΦᵀ, where Φ is finite."""
         raise InvalidInput(
-            f"{self!r} has no finite feature map; approximate it with random or Nyström features, "
+            f"{self} has no finite feature map; approximate it with random or Nyström features, "
             "or use the kernel itself."
         )
 
@@ -151,7 +151,7 @@ class Kernel(Parameterized):
         kernel = self._ready(X, Y)
         X, Y = kernel._checked(X, Y)
         if len(getattr(X, "shape", ())) != 2:
-            raise InvalidInput(f"{self!r}: a gradient in x needs points that are rows of numbers.")
+            raise InvalidInput(f"{self}: a gradient in x needs points that are rows of numbers.")
         if Y is None:
             Y = X
         engine = pick(X, Y)
@@ -195,7 +195,7 @@ class Kernel(Parameterized):
             return self
         if Y is not None and Y is not X:
             raise InvalidInput(
-                f"{self!r} takes a parameter from data, and k(X, Y) does not say which. "
+                f"{self} takes a parameter from data, and k(X, Y) does not say which. "
                 "Call k = k.fit_params(X_train) first; estimators do so in fit."
             )
         return self.fit_params(X)
@@ -268,7 +268,7 @@ class Kernel(Parameterized):
         theta = np.asarray(theta, dtype=float)
         if theta.shape != self.theta.shape:
             raise InvalidInput(
-                f"{self!r}: theta has shape {theta.shape}, expected {self.theta.shape} "
+                f"{self}: theta has shape {theta.shape}, expected {self.theta.shape} "
                 f"for {self.theta_names}."
             )
         return theta

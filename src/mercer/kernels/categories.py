@@ -297,7 +297,7 @@ def _takes_missing(kernel: Kernel, **given: Any) -> Any:
     for name, value in given.items():
         if value is not None:
             raise InvalidInput(
-                f"{kernel!r}.with_missing({name}={value!r}): missing is a category of its own "
+                f"{kernel}.with_missing({name}={value!r}): missing is a category of its own "
                 f"here; leave {name} out."
             )
     return kernel._copied()

@@ -171,10 +171,10 @@ class Counted(Kernel):
         try:
             amounts = np.array(values, dtype=float)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{self!r}: _count gave what is no number ({error}).") from error
+            raise InvalidInput(f"{self}: _count gave what is no number ({error}).") from error
         if not np.isfinite(amounts).all():
             i = rows[int(np.argmin(np.isfinite(amounts)))]
-            raise InvalidInput(f"{self!r}: _count gave a number that is not finite at point {i}.")
+            raise InvalidInput(f"{self}: _count gave a number that is not finite at point {i}.")
         return Counts(n, np.array(rows, np.int64), np.array(codes, np.uint64), amounts)
 
     def _parts(self, X: Any) -> Iterable[Counts]:

@@ -50,7 +50,7 @@ def allow_missing(kernel: Kernel, fill: Any, agreement: float | None) -> Kernel:
     parts = {n: getattr(kernel, n) for n in getattr(kernel, "_parts", ())}
     if not parts:
         raise InvalidInput(
-            f"{kernel!r}.with_missing(): no part of it says which columns it takes; write "
+            f"{kernel}.with_missing(): no part of it says which columns it takes; write "
             "k.with_missing().on(columns)."
         )
     free = (Constant, White)
@@ -128,7 +128,7 @@ class WithMissing(Combination):
                 )
         inner = self.kernel.domain
         if isinstance(inner, GramRows | Tables | Categories | IncompleteVectors | IncompletePoints):
-            raise InvalidInput(f"{self!r}: {_refusal(inner)}")
+            raise InvalidInput(f"{self}: {_refusal(inner)}")
         if self._numeric:
             self._check_fill()
         elif self.fill is not None and is_missing(self.fill):

@@ -122,7 +122,7 @@ class Normalized(Combination):
         super()._check_params()
         if isinstance(self.kernel.domain, GramRows):
             raise InvalidInput(
-                f"{self!r}: rows of kernel values do not say k(x, x) of a new point. Normalise the "
+                f"{self}: rows of kernel values do not say k(x, x) of a new point. Normalise the "
                 "matrix itself: r = np.sqrt(K.diagonal()), then K / r[:, None] / r."
             )
 
@@ -192,7 +192,7 @@ class Normalized(Combination):
         inner = getattr(self.kernel, "collision_probability", None)
         if inner is None:
             raise InvalidInput(
-                f"{self!r}: {self.kernel!r} says nothing about collisions; kernels that hash parts "
+                f"{self}: {self.kernel} says nothing about collisions; kernels that hash parts "
                 "of points do, such as WeisfeilerLehman."
             )
         return inner(X)

@@ -18,6 +18,7 @@ from mercer.errors import (
     speaks,
     users_level,
     who,
+    with_figures,
 )
 
 LONG = 100  # entries of a matrix, letters of a text, above which they are not printed
@@ -124,6 +125,9 @@ class Parameterized:
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def __str__(self) -> str:
+        return with_figures(repr(self))  # for people; repr has all digits
+
 
 @functools.cache
 def _arguments(init: Any) -> Any:
@@ -171,7 +175,7 @@ def require_psd(kernel: Any) -> None:
     """Refuse a kernel that is not positive semidefinite where one is needed."""
     if not kernel.psd:
         raise NotAKernel(
-            f"{who()}: {kernel!r} is a similarity that is not positive semidefinite on all points, "
+            f"{who()}: {kernel} is a similarity that is not positive semidefinite on all points, "
             "so it is no inner product. Use kernel.repaired('clip') or kernel.repaired('shift'), "
             "which is, or another kernel."
         )
@@ -225,7 +229,7 @@ def check_diagonal(kernel: Any, d: Any) -> Any:
     if not finite.all():
         i = int(np.argmin(finite))
         raise InvalidInput(
-            f"{kernel!r}: k(x, x) is {float(d[i])} at row {i}, not a finite number: the kernel "
+            f"{kernel}: k(x, x) is {float(d[i])} at row {i}, not a finite number: the kernel "
             "overflows on these data. Scale the columns, for example with "
             "sklearn.preprocessing.StandardScaler."
         )
@@ -235,7 +239,7 @@ def check_diagonal(kernel: Any, d: Any) -> Any:
 def warn_all_zero(kernel: Any, why: str, cure: str) -> None:
     """Warn that all values of a kernel are zero on the points it is fitted to."""
     warnings.warn(
-        f"{kernel!r}: {why}, so all kernel values are 0 and nothing can be learned; {cure}.",
+        f"{kernel}: {why}, so all kernel values are 0 and nothing can be learned; {cure}.",
         UserWarning,
         stacklevel=users_level(),
     )

@@ -46,7 +46,7 @@ def require_spectral(kernel: Any) -> None:
     """Refuse a kernel with a part that has no spectral measure, naming that part."""
     if not hasattr(kernel, "_spectral") or not _is_its_own(kernel):
         raise InvalidInput(
-            f"{kernel!r} has no known spectral density, so that no random frequencies can be drawn "
+            f"{kernel} has no known spectral density, so that no random frequencies can be drawn "
             "for it. RBF, Matern, RationalQuadratic, Laplacian, Periodic, SpectralMixture, "
             "CosineDifference and constants have one, and so have their sums, products, powers and "
             "choices of columns; a kernel of your own says it in _spectral(columns). Use "

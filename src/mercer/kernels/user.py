@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Objects, Table, is_torch, namespace, to_host
-from mercer.errors import InvalidInput, NotAKernel
+from mercer.errors import InvalidInput, NotAKernel, figure
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.parameters import check_callable
@@ -100,7 +100,7 @@ class KernelReport:
             self.message,
             f"  points              {self.n_points}",
             f"  symmetric           {'yes' if self.symmetric else 'no'}",
-            f"  smallest eigenvalue {self.smallest_eigenvalue:.6g}",
+            f"  smallest eigenvalue {figure(self.smallest_eigenvalue)}",
         ]
         if self.counterexample is not None:
             lines += ["  " + line for line in str(self.counterexample).splitlines()]
@@ -164,7 +164,7 @@ class PairwiseBound(Bound):
         super().__init__(kernel, X, Y)
         if self.whole:
             raise InvalidInput(
-                f"{kernel!r}: a Python function of two objects does not run on torch tensors, so "
+                f"{kernel}: a Python function of two objects does not run on torch tensors, so "
                 "autograd has no gradient of it; give X.detach(), or write a Radial, Dot or "
                 "Explicit kernel."
             )
@@ -279,7 +279,7 @@ class ExplicitBound(Bound):
             self._psi = _checked_features(kernel, Y)
             if self._psi.shape[1] != self._phi.shape[1]:
                 raise InvalidInput(
-                    f"{kernel!r}: the feature map gave {self._phi.shape[1]} columns for X and "
+                    f"{kernel}: the feature map gave {self._phi.shape[1]} columns for X and "
                     f"{self._psi.shape[1]} for Y; it must not depend on the collection."
                 )
         if self.xp is np:
@@ -355,16 +355,16 @@ def _number(kernel: Kernel, value: Any, i: int, j: int) -> float:
         number = float(value)
     except OverflowError as error:
         raise InvalidInput(
-            f"{kernel!r}: k(point {i}, point {j}) is too large for a float; scale the points."
+            f"{kernel}: k(point {i}, point {j}) is too large for a float; scale the points."
         ) from error
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{kernel!r}: k(point {i}, point {j}) is {value!r}, not a number; the function takes "
+            f"{kernel}: k(point {i}, point {j}) is {value!r}, not a number; the function takes "
             "two points, not two collections."
         ) from error
     if not math.isfinite(number):
         raise InvalidInput(
-            f"{kernel!r}: k(point {i}, point {j}) is {number}; a kernel has finite values. "
+            f"{kernel}: k(point {i}, point {j}) is {number}; a kernel has finite values. "
             "Look at these two points."
         )
     return number
@@ -388,14 +388,14 @@ def _checked_features(kernel: Kernel, X: Any) -> Any:
                 )
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"{kernel!r}: the feature map gave no matrix of real numbers ({error})."
+                f"{kernel}: the feature map gave no matrix of real numbers ({error})."
             ) from error
         finite = bool(np.isfinite(phi.data if sp.issparse(phi) else phi).all())
     if phi.ndim != 2 or phi.shape[0] != n:
         raise InvalidInput(
-            f"{kernel!r}: the feature map gave shape {tuple(phi.shape)} for {n} points; "
+            f"{kernel}: the feature map gave shape {tuple(phi.shape)} for {n} points; "
             "expected one row for each point."
         )
     if not finite:
-        raise InvalidInput(f"{kernel!r}: the feature map gave values that are not finite.")
+        raise InvalidInput(f"{kernel}: the feature map gave values that are not finite.")
     return phi

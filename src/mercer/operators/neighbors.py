@@ -76,7 +76,7 @@ def find_nearest(
     m = n if Q is None else kernel.domain.size(Q)
     require_memory(
         m * neighbour_bytes(k),
-        f"{kernel!r}: a search for {k} neighbours of {m} points",
+        f"{kernel}: a search for {k} neighbours of {m} points",
         "Ask for fewer neighbours, or about fewer points at a time",
     )
     skip = np.arange(n) if Q is None else None
@@ -113,7 +113,7 @@ def _warn_of_zeros(kernel: Kernel, values: np.ndarray) -> None:
         scaled = any("length_scale" in name for name in kernel.theta_names)
         cure = " A larger length scale tells points apart." if scaled else ""
         warnings.warn(
-            f"{kernel!r}: k is 0 between {int(lost.sum())} of {len(lost)} points (row "
+            f"{kernel}: k is 0 between {int(lost.sum())} of {len(lost)} points (row "
             f"{int(lost.argmax())} is the first) and even their nearest training points, so the "
             f"first training points count as nearest.{cure}",
             UserWarning,
@@ -129,7 +129,7 @@ def _refuse_negative(
     if bad.any():
         i, q = (int(a[0]) for a in np.nonzero(bad))
         raise NotAKernel(
-            f"{kernel!r}: k(x, x) + k(y, y) − 2k(x, y) is {values[i, q]:.3g} for row {i} and "
+            f"{kernel}: k(x, x) + k(y, y) − 2k(x, y) is {values[i, q]:.3g} for row {i} and "
             f"training point {int(where[i, q])}, but it is a squared distance. This function is "
             "not a kernel; mercer.check_kernel shows a counter-example."
         )
@@ -143,7 +143,7 @@ def _by_geometry(
         images = [geometry.image(Z) for Z in ((X,) if Q is None else (Q, X))]
     if not np.isfinite(largest(*images)):
         raise InvalidInput(
-            f"{kernel!r}: x/length_scale overflows; the length scale is too small for these "
+            f"{kernel}: x/length_scale overflows; the length scale is too small for these "
             "points. Scale the columns, or use a larger length scale."
         )
     images, shift = moderate(images, TOP)

@@ -624,7 +624,7 @@ class Evidence:
             return beyond
         if np.ndim(self._root):
             raise InvalidInput(
-                f"evidence: X[{int(np.argmax(beyond > 0))}] has parts for which {self.kernel!r} "
+                f"evidence: X[{int(np.argmax(beyond > 0))}] has parts for which {self.kernel} "
                 "has no feature, and a prior variance for each weight does not say how uncertain "
                 "these are; give one number as prior_variance, or an alphabet with all letters."
             )
@@ -746,7 +746,7 @@ def _features(kernel: Kernel, X: Any) -> np.ndarray:
     if not np.isfinite(Phi).all():
         i = int(np.argmin(np.isfinite(Phi).all(axis=1)))
         raise InvalidInput(
-            f"evidence: {kernel!r} overflows at row {i} of X; scale the columns, for example with "
+            f"evidence: {kernel} overflows at row {i} of X; scale the columns, for example with "
             "sklearn.preprocessing.StandardScaler."
         )
     return Phi

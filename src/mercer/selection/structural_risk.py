@@ -146,7 +146,7 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
     def _features(self, X: Any) -> np.ndarray:
         n, D = self.kernel_.domain.size(X), self.kernel_._n_features(X)
         require_memory(
-            32 * n * (D or 1), f"srm: the {n} × {D} features of {self.kernel_!r}", "Use fewer rows"
+            32 * n * (D or 1), f"srm: the {n} × {D} features of {self.kernel_}", "Use fewer rows"
         )
         with np.errstate(over="ignore", invalid="ignore"):
             if self.shift_ is not None:
@@ -156,7 +156,7 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
         if not np.isfinite(Phi).all():
             i = int(np.argmin(np.isfinite(Phi).all(axis=1)))
             raise InvalidInput(
-                f"srm: {self.kernel_!r} overflows at row {i} of X; scale the columns, for example "
+                f"srm: {self.kernel_} overflows at row {i} of X; scale the columns, for example "
                 "with sklearn.preprocessing.StandardScaler."
             )
         return Phi
@@ -526,7 +526,7 @@ def _dimension(model: Any, X: Any) -> float:
     else:
         D = kernel.n_features(X)
     if D is None:
-        what = f"{kernel!r}" if kernel is not None else f"a {type(model).__name__}"
+        what = f"{kernel}" if kernel is not None else f"a {type(model).__name__}"
         raise InvalidInput(
             f"srm: {what} has no finite number of features, so its VC dimension is not known; "
             "give vc_dimensions or n_functions, or use criterion='bic'."

@@ -18,6 +18,14 @@ from mercer.statistics.splitting import (
     mmd_split_test as mmd_split_test,
 )
 from mercer.statistics.stein import ksd as ksd, ksd_test as ksd_test
+from mercer.statistics.tables import (
+    ColumnChange as ColumnChange,
+    TableComparison as TableComparison,
+    TableVectors as TableVectors,
+    compare as compare,
+    compare_vectors as compare_vectors,
+    table_vectors as table_vectors,
+)
 from mercer.statistics.two_sample import (
     k_sample_test as k_sample_test,
     mmd as mmd,
@@ -27,8 +35,11 @@ from mercer.statistics.two_sample import (
 )
 
 __all__ = [
+    "ColumnChange",
     "ConfidenceInterval",
+    "TableComparison",
     "TestResult",
+    "compare",
     "dhsic",
     "dhsic_test",
     "distance_correlation",

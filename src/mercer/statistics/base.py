@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from mercer.errors import InvalidInput, who
+from mercer.errors import InvalidInput, figure, who
 
 ESTIMATORS = ("unbiased", "biased")
 
@@ -157,21 +157,20 @@ class TestResult:
         """Return the outcome in a few lines of text."""
         low, high = self.confidence_interval()
         lines = [
-            f"statistic  {self.statistic:.6g}",
-            f"p-value    {self.pvalue:.4g}",
+            f"statistic  {figure(self.statistic)}",
+            f"p-value    {figure(self.pvalue)}",
             f"method     {self.method}",
         ]
         if self.exceedances is not None and self.n_permutations:
             draws = f"{self.exceedances} of {self.n_permutations} draws reach the statistic"
-            lines.insert(2, f"           {draws}; 95% interval {low:.4g} to {high:.4g}")
+            lines.insert(2, f"           {draws}; 95% interval {figure(low)} to {figure(high)}")
         if self.sizes:
             lines.append(f"sizes      {', '.join(map(str, self.sizes))}")
         head = "pairs"
         for (i, j), result in self.extra.get("pairwise", {}).items():
             adjusted = self.extra["adjusted"][i, j]
-            lines.append(
-                f"{head:11}{i} and {j}: p-value {result.pvalue:.4g}, {adjusted:.4g} adjusted"
-            )
+            both = f"{figure(result.pvalue)}, {figure(adjusted)} adjusted"
+            lines.append(f"{head:11}{i} and {j}: p-value {both}")
             head = ""
         return "\n".join(lines)
 

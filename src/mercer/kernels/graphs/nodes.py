@@ -375,7 +375,7 @@ class NodeKernel(Kernel):
         matrix = self._held()
         top, why = self._highest(matrix)
         if float(self.decay) > top:
-            raise InvalidInput(f"{self!r}: {why}")
+            raise InvalidInput(f"{self}: {why}")
         return matrix
 
     def _held(self) -> NodeMatrix:

@@ -275,7 +275,7 @@ class Mismatch(MatchedWindows):
         size = m + 1
         require_memory(
             8 * size**2 * (2 * (p + 1) ** 2 + foreign * size * max(size**2, p)),
-            f"{self!r}: a table of the words near two windows",
+            f"{self}: a table of the words near two windows",
             "Allow fewer mismatches",
         )
         with np.errstate(over="ignore", invalid="ignore"):
@@ -306,7 +306,7 @@ class Mismatch(MatchedWindows):
         windows = windows_of(X, self.length)
         require_memory(
             OCCURRENCE_BYTES * windows * self._near,
-            f"{self!r}: the features of {windows} substrings",
+            f"{self}: the features of {windows} substrings",
             "Allow fewer mismatches",
         )
 
@@ -462,7 +462,7 @@ class GappedKmer(MatchedWindows, ViewedWindows):
         choices = self._choices()
         require_memory(
             choices * (CHOICE_BYTES + OCCURRENCE_BYTES * windows_of(X, self.length)),
-            f"{self!r}: {choices:.3g} choices of places in every window",
+            f"{self}: {choices:.3g} choices of places in every window",
             "Use the kernel itself, which compares windows pair by pair",
         )
         if not choices:

@@ -140,7 +140,7 @@ def require_finite(kernel: Kernel, values: np.ndarray, X: Any, Y: Any, cure: str
     if not np.isfinite(values).all():
         longest = max(int(Z.lengths.max(initial=0)) for Z in (X, Y))
         raise InvalidInput(
-            f"{kernel!r}: a kernel value of strings of up to {longest} letters is too large for a "
+            f"{kernel}: a kernel value of strings of up to {longest} letters is too large for a "
             f"float, also where it is to be normalised. {cure}, or cut the strings into pieces."
         )
     return values
@@ -268,7 +268,7 @@ class Subsequence(Paired):
         longest = int(n[fits].max()), int(m[fits].max())
         require_memory(
             8 * LANES * kinds * p * longest[1] * get_config().threads,
-            f"{self!r}: {LANES} strings of up to {longest[1]} letters side by side in each thread",
+            f"{self}: {LANES} strings of up to {longest[1]} letters side by side in each thread",
             "Cut the strings into pieces, use fewer threads",
         )
         codes, numbers = workspace(*longest, p, kinds)

@@ -202,7 +202,7 @@ class KernelSpace:
         if squares[i] < -INDEFINITE * max(self.scale, self.diagonal[i]):
             raise NotAKernel(
                 f"{who()}: a squared distance from row {i} is {squares[i]:.3g} < 0. "
-                f"{self.kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
+                f"{self.kernel} is not a kernel; mercer.check_kernel shows a counter-example."
             )
 
 

@@ -79,7 +79,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
             centres = self.cluster_centers_
             return Function(self.kernel_, centres, np.eye(len(centres)))
         raise AttributeError(
-            f"{type(self).__name__} has no function_ for {self.kernel_!r}: the centres are kept as "
+            f"{type(self).__name__} has no function_ for {self.kernel_}: the centres are kept as "
             "feature vectors, center_features_."
         )
 
@@ -89,7 +89,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         check_is_fitted(self)
         if not self._plain:
             raise AttributeError(
-                f"{type(self).__name__} has no cluster_centers_ for {self.kernel_!r}: means in "
+                f"{type(self).__name__} has no cluster_centers_ for {self.kernel_}: means in "
                 "feature space are no points. function_ has them as functions."
             )
         if self.center_features_ is not None:

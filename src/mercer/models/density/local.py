@@ -406,7 +406,7 @@ class Alike:
         if bad.any():
             i = int(np.argmax(bad))
             raise InvalidInput(
-                f"{who()}: {self.kernel!r} is {low[i]:.3g} < 0 between row {rows.start + i} "
+                f"{who()}: {self.kernel} is {low[i]:.3g} < 0 between row {rows.start + i} "
                 f"and training point {int(T[i].argmin())}, and weights are ≥ 0. Use a kernel "
                 "without negative values, such as mercer.RBF()."
             )

@@ -290,7 +290,7 @@ class _Hulls:
             what = f"a weighted mean of rows of {sides[0]} and one of {sides[1]}"
         else:
             what = f"weighted sums of rows of {sides[0]} and of {sides[1]}"
-        where = f"in the feature space of {self.data.kernel!r}"
+        where = f"in the feature space of {self.data.kernel}"
         if certificate.exact:
             return NotSeparable(
                 f"{who()}: C=inf asks for a function without margin violations, but {what} "

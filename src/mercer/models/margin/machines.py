@@ -66,7 +66,7 @@ def weights_of_columns(model: Any) -> np.ndarray:
     if not is_plain_linear(model.kernel_):
         raise AttributeError(
             f"{type(model).__name__}: coef_ exists for the linear kernel only, not for "
-            f"{model.kernel_!r}; function_ is the solution for any kernel."
+            f"{model.kernel_}; function_ is the solution for any kernel."
         )
     if isinstance(model.support_vectors_, np.ndarray):
         return linear_weights(model.support_vectors_, columns_of(model)).T.copy()

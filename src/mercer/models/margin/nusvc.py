@@ -210,7 +210,7 @@ class _Reduced:
         """Return the error for weights whose combinations cannot be told apart."""
         most = self.w / (self.total / (2 if self.offset else 1))
         certificate = common_point(self.space, weights, self.offset, most)
-        where = f"in the feature space of {self.data.kernel!r}"
+        where = f"in the feature space of {self.data.kernel}"
         cure = "a kernel that separates more, such as one of a shorter length scale"
         if self.all_the_same(certificate.exact):
             certificate = replace(certificate, distance=0.0, exact=True)

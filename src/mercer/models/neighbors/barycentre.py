@@ -244,7 +244,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             i, c = (int(a[0]) for a in np.nonzero(bad))
             raise NotAKernel(
                 f"NearestBarycentre.distances: the squared distance of row {i} to the barycentre "
-                f"of class {self.classes_[c]!r} is {squares[i, c]:.3g} < 0. {self.kernel_!r} is "
+                f"of class {self.classes_[c]!r} is {squares[i, c]:.3g} < 0. {self.kernel_} is "
                 "not a kernel; mercer.check_kernel shows a counter-example."
             )
         return np.sqrt(np.maximum(squares, 0.0))
@@ -256,6 +256,6 @@ def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray) -> None
     if low < -INDEFINITE * float(lengths.sum()):
         raise NotPositiveDefinite(
             f"{who()}: the inner products of the barycentres have the eigenvalue {low:.6g} < 0, so "
-            f"{kernel!r} is not a kernel. mercer.check_kernel shows a counter-example.",
+            f"{kernel} is not a kernel. mercer.check_kernel shows a counter-example.",
             low,
         )

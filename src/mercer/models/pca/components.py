@@ -166,8 +166,7 @@ class FeatureRows:
             entries = phi.data if sp.issparse(phi) else phi
             if not np.isfinite(entries).all():
                 raise InvalidInput(
-                    f"{self.kernel!r}: its features are not finite on these data; "
-                    "scale the columns."
+                    f"{self.kernel}: its features are not finite on these data; scale the columns."
                 )
             m = int(phi.shape[0])
             yield rows, phi, np.ones(m) if self.weights is None else self.weights[rows]

@@ -298,7 +298,7 @@ def _size(diagonal: np.ndarray, w: np.ndarray | None) -> float:
 def _matrix(gram: Gram, kernel: Kernel, matrices: int) -> Operator:
     """Return the Gram matrix in float64, to be overwritten."""
     n = gram.shape[0]
-    what = f"{who()}: eigenvectors of the {n} × {n} Gram matrix of {kernel!r}"
+    what = f"{who()}: eigenvectors of the {n} × {n} Gram matrix of {kernel}"
     return gram.stored(matrices, what, "Use eigen_solver='cholesky', or 'auto'")
 
 
@@ -312,7 +312,7 @@ def _judge(kernel: Kernel, K: Operator) -> None:
 def _indefinite(kernel: Kernel, low: float | None) -> NotPositiveDefinite:
     said = "an eigenvalue below 0" if low is None else f"the eigenvalue {low:.6g}"
     return NotPositiveDefinite(
-        f"{who()}: the Gram matrix of {kernel!r} has {said}, so it is not positive semidefinite "
+        f"{who()}: the Gram matrix of {kernel} has {said}, so it is not positive semidefinite "
         "and not that of a kernel. mercer.check_kernel shows a counter-example; a repaired matrix "
         "can be passed as kernel='precomputed'.",
         low,

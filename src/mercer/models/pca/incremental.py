@@ -179,7 +179,7 @@ class SpanBasis:
         if (left < -INDEFINITE * max(float(diagonal.max(initial=0.0)), 1e-300)).any():
             raise NotPositiveDefinite(
                 f"{who()}: a squared distance to the span of earlier points is {left.min():.3g}, "
-                f"so {kernel!r} is not a kernel. mercer.check_kernel shows a counter-example.",
+                f"so {kernel} is not a kernel. mercer.check_kernel shows a counter-example.",
                 float(left.min()),
             )
         floor = SPANNED * diagonal

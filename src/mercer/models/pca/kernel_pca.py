@@ -130,7 +130,7 @@ def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
     n, D = kernel.domain.size(X), n_features(kernel, X)
     if word == "features" and D is None:
         raise InvalidInput(
-            f"KernelPCA: eigen_solver='features', but {kernel!r} has no finite features; use "
+            f"KernelPCA: eigen_solver='features', but {kernel} has no finite features; use "
             "'auto', 'dense', 'subspace' or 'cholesky'."
         )
     if word == "subspace" and want.count is None and want.share is None:

@@ -41,7 +41,7 @@ def check_preimage(model: Any, kernel: Kernel) -> str:
     word = model.preimage
     if word == "fixed_point" and radial_part(kernel) is None:
         raise InvalidInput(
-            f"{who()}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel!r}; "
+            f"{who()}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel}; "
             "use preimage='ridge' with fit_inverse_transform=True."
         )
     if word == "auto":

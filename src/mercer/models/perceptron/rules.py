@@ -151,7 +151,7 @@ class Training:
     def _refuse_overflow(self) -> None:
         if not np.isfinite(self.state.square).all():
             raise InvalidInput(
-                f"KernelPerceptron: sums of {self.kernel!r} overflow on these data; scale the "
+                f"KernelPerceptron: sums of {self.kernel} overflow on these data; scale the "
                 "columns, for example with sklearn.preprocessing.StandardScaler."
             )
 
@@ -309,7 +309,7 @@ def refuse_unknown_scale(kernel: Kernel, X: Any) -> None:
     first = domain.take(X, np.zeros(domain.size(X), dtype=int))
     if same_points(domain, X, first):
         raise InvalidInput(
-            f"KernelPerceptron.partial_fit: {kernel!r} takes its scale from the rows of the first "
+            f"KernelPerceptron.partial_fit: {kernel} takes its scale from the rows of the first "
             "call, and these are one point; begin with more rows, or give a number such as "
             "RBF(length_scale=1.0)."
         )

@@ -188,7 +188,7 @@ class LeastSquares:
         if not np.isfinite(d).all():
             i = int(np.argmin(np.isfinite(d)))
             raise InvalidInput(
-                f"{self.kernel!r}: k(x, x) is {d[i]} at row {i}; the kernel overflows on these "
+                f"{self.kernel}: k(x, x) is {d[i]} at row {i}; the kernel overflows on these "
                 "data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
             )
         most, top = float(self.w.max(initial=0.0)), float(d.max(initial=1.0))
@@ -275,7 +275,7 @@ class LeastSquares:
         n, D = len(self.T), self.D or 0
         require_memory(
             (3 * n + 3 * D) * D * 8,
-            f"KernelRidge: the {n} × {D} features of {self.kernel!r}",
+            f"KernelRidge: the {n} × {D} features of {self.kernel}",
             "Fit fewer rows or columns",
         )
         phi = self._phi()
@@ -284,7 +284,7 @@ class LeastSquares:
         phi = np.asarray(phi, dtype=float)
         if not np.isfinite(phi).all():
             raise InvalidInput(
-                f"{self.kernel!r}: its features are not finite on these data; scale the columns."
+                f"{self.kernel}: its features are not finite on these data; scale the columns."
             )
         mu = self.w @ phi / self.w.sum() if self.offset else np.zeros(phi.shape[1])
         return (phi - mu) * self.s[:, None], mu, self._centred_targets()
@@ -401,12 +401,12 @@ def solve_sparse(
     D = phi.shape[1]
     require_memory(
         3 * D * D * 8 + 3 * phi.nnz * 12,
-        f"KernelRidge: the {D} × {D} normal equations of {p.kernel!r}",
+        f"KernelRidge: the {D} × {D} normal equations of {p.kernel}",
         "Fit fewer rows or columns",
     )
     if not np.isfinite(phi.data).all():
         raise InvalidInput(
-            f"{p.kernel!r}: its features are not finite on these data; scale the columns."
+            f"{p.kernel}: its features are not finite on these data; scale the columns."
         )
     total = float(p.w.sum())
     weighted = sp.diags_array(p.w) @ phi

@@ -82,7 +82,7 @@ def _solution(
     message = ""
     if not converged:
         message = (
-            f"KernelRidge: {p.kernel!r} with alpha={alpha} leaves a relative residual of "
+            f"KernelRidge: {p.kernel} with alpha={alpha} leaves a relative residual of "
             f"{residual:.2g} (tolerance {RESIDUAL_TOLERANCE:g}): for this kernel the points nearly "
             "coincide, and the Gram matrix is nearly singular. Use a larger alpha or a shorter "
             "length scale, or drop duplicate rows."

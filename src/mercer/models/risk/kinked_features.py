@@ -81,7 +81,7 @@ def dual_rows(kernel: Kernel, X: Any, often: bool = False) -> Rows | DualFeature
     F = dense_features(kernel, X)
     if not np.isfinite(F).all():
         raise InvalidInput(
-            f"{who()}: the features of {kernel!r} are not finite on these data; scale the columns."
+            f"{who()}: the features of {kernel} are not finite on these data; scale the columns."
         )
     return DualFeatures(F, np.zeros(D))
 

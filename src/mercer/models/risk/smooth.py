@@ -66,9 +66,7 @@ def smooth_rows(kernel: Kernel, X: Any) -> Operator:
         sparse = is_sparse(kernel, X)
         needed, room = MOMENTS * D * D if sparse else 4 * n * D * 8, get_config().memory
         if needed <= room or SHARED * n * n > room:
-            require_memory(
-                needed, f"{who()}: the {n} × {D} features of {kernel!r}", "Fit fewer rows"
-            )
+            require_memory(needed, f"{who()}: the {n} × {D} features of {kernel}", "Fit fewer rows")
             return LowRank(_finite_features(kernel, X, sparse))
     K: Any = Gram(kernel, X, keep=False)
     if unproven(kernel) and n <= JUDGED and 3 * K.nbytes < get_config().memory:
@@ -84,7 +82,7 @@ def _finite_features(kernel: Kernel, X: Any, sparse: bool) -> Any:
         phi = sp.csr_array(phi, dtype=np.float64) if sparse else phi.toarray()
     if not np.isfinite(phi.data if sparse else phi).all():
         raise InvalidInput(
-            f"{kernel!r}: its features are not finite on these data; scale the columns."
+            f"{kernel}: its features are not finite on these data; scale the columns."
         )
     return phi if sparse else np.asarray(phi, dtype=np.float64)
 

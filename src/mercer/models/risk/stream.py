@@ -177,7 +177,7 @@ def features_of(kernel: Kernel, X: Any) -> Any:
     n = kernel.domain.size(X)
     if not sp.issparse(X):
         require_memory(
-            2 * n * D * 8, f"{who()}: the {n} × {D} features of {kernel!r}", "Give fewer rows"
+            2 * n * D * 8, f"{who()}: the {n} × {D} features of {kernel}", "Give fewer rows"
         )
     with np.errstate(over="ignore", invalid="ignore"):  # the solvers refuse what is not finite
         return kernel._features(X)

@@ -342,7 +342,7 @@ def tune_by_compass(
         errors = HeldOut(model, data, folds, options.scoring)
     if plan.empty and not options.fixed:
         raise InvalidInput(
-            f"tune: there is nothing to tune: {data.kernel!r} has no parameters to tune, and "
+            f"tune: there is nothing to tune: {data.kernel} has no parameters to tune, and "
             f"{type(model).__name__} has no penalty; give over a dict of names to choices."
         )
     search = CompassSearch(errors, data.kernel, plan, options.max_iter, clock.rest(), data)

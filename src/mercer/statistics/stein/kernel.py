@@ -249,19 +249,19 @@ def refuse_rough(kernel: Any) -> None:
         return
     elif not issubclass(kind, Radial) or kind._bind is not Radial._bind:
         raise InvalidInput(
-            f"{who()}: {kernel!r} is no smooth function of the Euclidean distance, and a Stein "
+            f"{who()}: {kernel} is no smooth function of the Euclidean distance, and a Stein "
             f"kernel needs second derivatives{cure}"
         )
     elif issubclass(kind, Matern) and not kernel.nu > 1:
         raise InvalidInput(
-            f"{who()}: {kernel!r} has no second derivatives, which a Stein kernel needs; ν must "
+            f"{who()}: {kernel} has no second derivatives, which a Stein kernel needs; ν must "
             f"exceed 1{cure}"
         )
     elif not issubclass(kind, Matern) and kernel._rough:
-        raise InvalidInput(f"{who()}: {kernel!r} is not smooth where two points meet{cure}")
+        raise InvalidInput(f"{who()}: {kernel} is not smooth where two points meet{cure}")
     elif not belongs(kernel, "_slope") or kind._slope is Radial._slope:
         raise InvalidInput(
-            f"{who()}: {kernel!r} does not say its slope at distance 0; write _slope(s, xp) in "
+            f"{who()}: {kernel} does not say its slope at distance 0; write _slope(s, xp) in "
             f"{kind.__name__}{cure}"
         )
 

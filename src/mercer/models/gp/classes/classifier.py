@@ -488,7 +488,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         if self.gram_fit_ is None:
             if diag is not None:
                 raise InvalidInput(
-                    f"{owner}: diag is for a precomputed kernel only, as {self.kernel_!r} knows "
+                    f"{owner}: diag is for a precomputed kernel only, as {self.kernel_} knows "
                     "k(x, x); leave it out."
                 )
             return np.asarray(self._finite(np.array(self.kernel_.diag(X), dtype=float)))

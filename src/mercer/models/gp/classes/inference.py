@@ -321,13 +321,13 @@ class Inference:
         if low < -INDEFINITE * high:
             i = int(diagonal.argmin())
             raise NotPositiveDefinite(
-                f"{who()}: {kernel!r} has k(x, x) = {low:.6g} at row {i}, so it is not "
+                f"{who()}: {kernel} has k(x, x) = {low:.6g} at row {i}, so it is not "
                 "positive semidefinite and not a kernel; mercer.check_kernel tells more.",
                 low,
             )
         if not high <= LARGEST:
             raise InvalidInput(
-                f"{who()}: {kernel!r} has k(x, x) up to {high:.3g}, which leaves no digit to "
+                f"{who()}: {kernel} has k(x, x) up to {high:.3g}, which leaves no digit to "
                 f"labels; give a kernel with k(x, x) below {LARGEST:g}, or standardise the columns."
             )
         if self.weights is None:

@@ -262,7 +262,7 @@ class Evidence:
         low = f.smallest_eigenvalue() - ridge
         if low < -INDEFINITE * max(f.trace() - self.n * ridge, 0.0):
             raise NotPositiveDefinite(
-                f"{kernel!r}: its Gram matrix has an eigenvalue of {low:.6g} or less in the units "
+                f"{kernel}: its Gram matrix has an eigenvalue of {low:.6g} or less in the units "
                 "of kernel_, so it is not "
                 "positive semidefinite and not that of a kernel, whatever the noise. "
                 "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "

@@ -129,7 +129,7 @@ def prior_variance(kernel: Kernel, X: Any) -> np.ndarray:
     if not np.isfinite(d).all():
         i = int(np.argmin(np.isfinite(d)))
         raise InvalidInput(
-            f"{who()}: {kernel!r} overflows at row {i} of X; such a point is far outside the "
+            f"{who()}: {kernel} overflows at row {i} of X; such a point is far outside the "
             "training data. Scale the columns as in training."
         )
     return d

@@ -131,7 +131,7 @@ def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
     low, trace = float(eigh(K, eigvals_only=True)[0]), float(np.abs(np.diagonal(K)).sum())
     if low < -INDEFINITE * trace:
         raise NotPositiveDefinite(
-            f"{kernel!r}: the matrix of {len(rows)} rows has an eigenvalue of {low:.6g} in the "
+            f"{kernel}: the matrix of {len(rows)} rows has an eigenvalue of {low:.6g} in the "
             "units of kernel_, so it is not positive semidefinite and not that of a kernel, "
             f"whatever the noise. {CURE}",
             low,
