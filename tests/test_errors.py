@@ -123,3 +123,14 @@ def test_a_warning_names_the_line_of_the_user(warn):
     with pytest.warns(UserWarning) as seen:
         warn()
     assert {w.filename for w in seen} == {__file__}
+
+
+@pytest.mark.parametrize("cls", [errors.InvalidInput, errors.ModelFileError, errors.NotConverged])
+def test_a_long_value_in_a_message_is_cut_and_the_cure_kept(cls):
+    message = f"KernelRidge: alpha={'x' * 4_000_000!r}; give a number ≥ 0."
+    for error in (cls(message), pickle.loads(pickle.dumps(cls(message)))):
+        text = str(error)
+        assert len(text) <= 2000
+        assert text.startswith("KernelRidge: alpha='xxx") and text.endswith("; give a number ≥ 0.")
+        assert "characters left out" in text
+    assert str(cls("short")) == "short"
