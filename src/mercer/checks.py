@@ -178,11 +178,10 @@ def as_number(value: Any) -> float:
 
 def as_reals(values: Any) -> np.ndarray:
     """Return numbers in an array of float64; complex ones are a TypeError, as text is an error."""
-    given = np.asarray(values)
-    if given.dtype.kind == "c":
+    if np.iscomplexobj(values):
         raise TypeError("complex numbers, where real ones belong")
     with np.errstate(over="ignore"):  # a long double beyond float64 is inf
-        return np.asarray(given, dtype=float)
+        return np.asarray(values, dtype=float)
 
 
 def check_grid(values: Any, name: str) -> np.ndarray:
