@@ -173,8 +173,9 @@ def refused(call):
     [
         (
             lambda: mercer.KernelMachine().fit(X, np.array([1, "a"] * 10, object)),
-            "KernelMachine: Logis",
+            "KernelMachine: y mixes labels",
         ),
+        (lambda: mercer.KernelMachine().fit(X, ["a"] * 20), "KernelMachine: Logis"),
         (lambda: mercer.KernelMachine().fit(X, 7), "KernelMachine: y is a int"),
         (lambda: mercer.KernelRidge("linear").fit(X, Y * 8e306).predict(X * 99), "targets"),
         (lambda: mercer.KernelRidge().fit(X.ravel(), Y), r"KernelRidge: X has shape \(60,\)"),

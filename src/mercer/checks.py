@@ -178,7 +178,7 @@ def as_number(value: Any) -> float:
 
 def as_reals(values: Any) -> np.ndarray:
     """Return numbers in an array of float64; complex ones are a TypeError, as text is an error."""
-    if np.iscomplexobj(values):
+    if np.asarray(values).dtype.kind == "c":
         raise TypeError("complex numbers, where real ones belong")
     with np.errstate(over="ignore"):  # a long double beyond float64 is inf
         return np.asarray(values, dtype=float)
