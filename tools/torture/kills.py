@@ -26,7 +26,7 @@ import mercer
 from mercer.cli.files import write_answers
 from mercer.engines.checkpoint import Checkpoint
 
-LONGEST = 0.03  # seconds before the end
+LONGEST = 0.06  # seconds before the end
 
 
 @cache
