@@ -144,3 +144,14 @@ def test_a_kernel_for_people_has_four_digits():
     model = NuSVC(kernel=RBF(2**-0.5), nu=0.5)
     with pytest.raises(errors.NotSeparable, match=r"feature space of RBF\(length_scale=0\.7071\)"):
         model.fit(np.ones((6, 1)), [0, 1] * 3)
+
+
+@pytest.mark.parametrize("cls", [errors.InvalidInput, errors.ModelFileError, errors.NotConverged])
+def test_a_long_value_in_a_message_is_cut_and_the_cure_kept(cls):
+    message = f"KernelRidge: alpha={'x' * 4_000_000!r}; give a number ≥ 0."
+    for error in (cls(message), pickle.loads(pickle.dumps(cls(message)))):
+        text = str(error)
+        assert len(text) <= 2000
+        assert text.startswith("KernelRidge: alpha='xxx") and text.endswith("; give a number ≥ 0.")
+        assert "characters left out" in text
+    assert str(cls("short")) == "short"

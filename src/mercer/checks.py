@@ -67,6 +67,8 @@ class Number(Legal):
     def _between(self, value: Any) -> bool:
         if not isinstance(value, self.kind) or isinstance(value, bool):
             return False
+        if self.kind is numbers.Real and isinstance(value, int) and np.isnan(as_number(value)):
+            return False  # a whole number beyond the floats
         low = value > self.above if self.least is None else value >= self.least
         return bool(low and (value < self.below if self.most is None else value <= self.most))
 
@@ -167,15 +169,26 @@ def random_source(value: Any) -> np.random.RandomState:
 def as_number(value: Any) -> float:
     """Return a number as a float, NaN for anything else."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number beyond the floats
+            pass
     return float("nan")
+
+
+def as_reals(values: Any) -> np.ndarray:
+    """Return numbers in an array of float64; complex ones are a TypeError, as text is an error."""
+    if np.asarray(values).dtype.kind == "c":
+        raise TypeError("complex numbers, where real ones belong")
+    with np.errstate(over="ignore"):  # a long double beyond float64 is inf
+        return np.asarray(values, dtype=float)
 
 
 def check_grid(values: Any, name: str) -> np.ndarray:
     """Return the values of a parameter along a path: one or more finite numbers > 0."""
     try:
         grid = np.array(values, dtype=float).reshape(-1)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         grid = np.zeros(0)
     if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
         raise InvalidInput(f"{who()}: {name}={values!r}; give one or more finite numbers > 0.")
@@ -235,6 +248,7 @@ def check_number(
 ) -> None:
     """Raise `InvalidInput` unless low < value < high (low ≤ value if closed)."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    real = real and not (isinstance(value, int) and np.isnan(as_number(value)))
     if not real or not (low <= value if closed else low < value) or not value < high:
         legal = f"{'≥' if closed else '>'} {low:g}"
         legal += "" if high == np.inf else f" and < {high:g}"
@@ -256,7 +270,7 @@ def check_parameter(name: str, value: Any, low: float, *, open: bool = True) -> 
     if not bad:
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             bad = True
         else:
             bad = not (np.isfinite(number) and (number > low if open else number >= low))
@@ -325,7 +339,7 @@ def check_bounds(name: str, limits: Any, option: str = "bounds") -> tuple[float,
     """Return two limits of a parameter as numbers, 0 < low ≤ high < ∞."""
     try:
         low, high = (float(v) for v in limits)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         low, high = 0.0, 0.0
     if not 0 < low <= high < np.inf:
         raise InvalidInput(f"{who()}: {option}[{name!r}] = {limits!r}; give 0 < low ≤ high.")

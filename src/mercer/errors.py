@@ -22,6 +22,7 @@ __all__ = [
     "NotConverged",
     "NotPositiveDefinite",
     "NotSeparable",
+    "WrongType",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -181,17 +182,35 @@ def _shown(found: re.Match[str]) -> str:
 # ---- Exceptions and warnings ----
 
 
+LONGEST, HEAD, TAIL = 1900, 1300, 500  # characters of a message, and what is kept of a longer one
+
+
+def _shortened(message: Any) -> Any:
+    """Return a message without the middle, where it quotes what is long: a header, an array."""
+    if not isinstance(message, str) or len(message) <= LONGEST:
+        return message
+    left_out = len(message) - HEAD - TAIL
+    return f"{message[:HEAD]} … ({left_out} characters left out) … {message[-TAIL:]}"
+
+
 class MercerError(Exception):
     """Root of every exception raised by mercer."""
+
+    def __init__(self, message: Any = "", *more: Any):
+        super().__init__(_shortened(message), *more)
 
 
 class InvalidInput(MercerError, ValueError):
     """Data or a parameter is outside what the callee accepts."""
 
 
-def refusal(name: str, text: str) -> InvalidInput:
+class WrongType(InvalidInput, TypeError):
+    """Data hold what is no number, such as a dict; a TypeError too, as scikit-learn's are."""
+
+
+def refusal(name: str, text: str, kind: type[InvalidInput] = InvalidInput) -> InvalidInput:
     """Return what a name refuses, as one for which others may speak: see `said`."""
-    error = InvalidInput(f"{name}: {text}")
+    error = kind(f"{name}: {text}")
     vars(error)["parts"] = name, text
     return error
 
@@ -270,6 +289,9 @@ class ClusterError(MercerError, RuntimeError):
 
 class NotConverged(ConvergenceWarning):
     """A solver stopped before its tolerance; the message names gap, tolerance and the knob."""
+
+    def __init__(self, message: Any = "", *more: Any):
+        super().__init__(_shortened(message), *more)
 
 
 def users_level() -> int:

@@ -1,11 +1,15 @@
 """Cells to numbers and categories, files that cannot be read, and where a bad cell stands."""
 
 import argparse
+import contextlib
+import csv
 import datetime
 import decimal
 import io
+import os
 import re
 import sys
+import threading
 import tracemalloc
 
 import numpy as np
@@ -111,12 +115,13 @@ class Endless(io.RawIOBase):
     """A stream that never ends, and counts what was taken from it."""
 
     taken = 0
+    what = b"1\n"
 
     def readable(self):
         return True
 
     def readinto(self, buffer):
-        buffer[:] = b"1\n" * (len(buffer) // 2) + b"1" * (len(buffer) % 2)
+        buffer[:] = (self.what * (len(buffer) // 2 + 1))[: len(buffer)]
         self.taken += len(buffer)
         return len(buffer)
 
@@ -322,3 +327,53 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(InvalidInput, match=r"pip install 'mercer\[cli\]'"):
         read_table(str(path))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="this system has no devices as files")
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/null"])
+def test_a_device_is_refused_unread(device):
+    with pytest.raises(InvalidInput, match=f"{device}: is a device, not a table"):
+        read_table(device, budget=10**12)
+
+
+def test_zeros_without_end_are_refused_after_the_first_of_them(monkeypatch):
+    endless = Endless()
+    endless.what = b"\0\0"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(endless)))
+    with pytest.raises(InvalidInput, match="standard input: holds NUL"):
+        read_table("-", budget=10**12)
+    assert endless.taken < 4_000_000
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_a_table_and_one_that_never_ends_is_given_up(tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+
+    def write(count):
+        with contextlib.suppress(BrokenPipeError), open(path, "wb") as pipe:
+            pipe.write(b"a,b\n")
+            for _ in range(count):
+                pipe.write(b"1,2\n" * 10_000)
+
+    for count in (1, 10**6):
+        writer = threading.Thread(target=write, args=(count,), daemon=True)
+        writer.start()
+        if count == 1:
+            assert len(read_table(path, budget=10**8)) == 10_000
+        else:
+            with pytest.raises(InvalidInput, match="too large to read"):
+                read_table(path, budget=10**7)
+        writer.join(60)
+        assert not writer.is_alive()
+
+
+def test_cells_and_headers_may_be_longer_than_the_limit_of_csv(tmp_path):
+    long = "x" * 200_000
+    before = csv.field_size_limit()
+    table = table_of(tmp_path, f"a,{long}\n1,{long}{long}\n")
+    assert list(table.columns) == ["a", long] and table.columns[long] == (long + long,)
+    assert csv.field_size_limit() == before
+    with pytest.raises(InvalidInput, match="rename one") as caught:
+        table_of(tmp_path, f"{long},{long}\n1,2\n")
+    assert len(str(caught.value)) < 2000 and str(caught.value).startswith(str(tmp_path))

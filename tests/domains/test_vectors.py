@@ -25,6 +25,28 @@ def sparse_nan(form):
     return form(np.array([[0.0, NAN], [1.0, 0.0]]))
 
 
+def broken(form, **arrays):
+    """A sparse matrix of shape (3, 4) with arrays that SciPy did not see when it was made."""
+    X = form(np.array([[1.0, 0, 2, 0], [0, 3, 0, 0], [0, 0, 4, 5]]))
+    for name, values in arrays.items():
+        setattr(X, name, values)
+    return X
+
+
+def broken_lists(rows):
+    X = sp.lil_array(np.eye(2, 4))
+    X.rows[0] = rows
+    return X
+
+
+def broken_dict():
+    X = sp.dok_array(np.eye(2, 4))
+    X._dict[(0, 9)] = 1.0
+    return X
+
+
+ENDS, PLACES = np.array([0, 2, 3, 5]), np.array([0, 2, 1, 2, 3])
+
 #: name → (what is passed, words that the answer must contain besides the name of the argument)
 REFUSED = {
     "no columns": (np.ones((3, 0)), "0 feature"),
@@ -64,6 +86,37 @@ REFUSED = {
     "a function": (len, "numbers"),
     "a list of None": ([None, None], "2 dimensions|numbers|finite"),
 }
+
+
+BROKEN = {
+    "CSR with an index too large": broken(sp.csr_array, indices=PLACES + 1),
+    "CSR with an index < 0": broken(sp.csr_matrix, indices=PLACES - 1),
+    "CSR with falling ends": broken(sp.csr_array, indptr=ENDS[[0, 2, 1, 3]]),
+    "CSR with ends too large": broken(sp.csr_array, indptr=ENDS * 9),
+    "CSR with ends from 1": broken(sp.csr_array, indptr=ENDS + 1),
+    "CSR with few ends": broken(sp.csr_array, indptr=ENDS[:2]),
+    "CSR without ends": broken(sp.csr_array, indptr=ENDS[:0]),
+    "CSR with few values": broken(sp.csr_array, data=np.ones(2)),
+    "CSR with halves": broken(sp.csr_array, indices=PLACES / 2),
+    "CSC with an index too large": broken(sp.csc_array, indices=PLACES + 9),
+    "BSR with an index too large": (
+        broken(lambda A: sp.bsr_array(A, blocksize=(1, 1)), indices=PLACES + 9)
+    ),
+    "COO with an index too large": (
+        broken(sp.coo_array, coords=(np.array([0, 0, 1, 2, 7]), PLACES))
+    ),
+    "COO with few values": broken(sp.coo_array, data=np.ones(2)),
+    "DIA with few offsets": broken(sp.dia_array, offsets=np.array([0])),
+    "LIL with an index too large": broken_lists([9]),
+    "LIL with more indices than values": broken_lists([0, 1, 2]),
+    "DOK with an index too large": broken_dict(),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_sparse_rows_are_refused(case):
+    with pytest.raises(InvalidInput, match="Vectors: X is a broken sparse matrix"):
+        Vectors().check(BROKEN[case])
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -266,3 +319,18 @@ def test_rows_of_any_kind_of_sequence_are_rows(points):
 def test_rows_of_different_lengths_are_told_of():
     with pytest.raises(InvalidInput, match=r"its rows have different lengths.*GlobalAlignment"):
         RBF()([[1.0, 2.0], [3.0]])
+
+
+def test_a_column_that_a_row_names_twice_holds_the_sum_also_where_a_flag_says_otherwise():
+    parts = (np.array([3.0, 1.0, 2.0, 5.0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4]))
+    X = sp.csr_array(parts, shape=(2, 3))
+    X.has_canonical_format = True
+    before = [part.copy() for part in (X.data, X.indices, X.indptr)]
+    clean = np.array([[1.0, 0.0, 5.0], [0.0, 5.0, 0.0]])
+    checked = Vectors().check(X)
+    assert checked.has_canonical_format and checked.nnz == 3
+    np.testing.assert_array_equal(checked.toarray(), clean)
+    for kernel in (RBF(), Linear(), Minimum()):
+        np.testing.assert_allclose(kernel(X), kernel(clean), rtol=1e-14)
+    for old, new in zip(before, (X.data, X.indices, X.indptr), strict=True):
+        np.testing.assert_array_equal(old, new)

@@ -1,6 +1,8 @@
 """What approximate features share: precision, blocks, words for names, seeds and missing values."""
 
 import pickle
+import tracemalloc
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,7 +22,7 @@ from mercer import (
     RowBlocks,
     TensorSketch,
 )
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.features import base
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -171,3 +173,40 @@ def test_maps_of_dask_data_are_those_of_their_blocks():
         known = None if weights is None else w
         theirs = mercer.Nystroem("rbf", 5, random_state=0).fit(X, sample_weight=known)
         np.testing.assert_array_equal(ours.transform(X), theirs.transform(X))
+
+
+WIDE = np.random.default_rng(1).normal(size=(4000, 120))
+
+
+def peak_of(work):
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("way", ["transform", "fit_transform"])
+@pytest.mark.parametrize("make", [*MAPS.values(), Prototypes], ids=[*MAPS, "prototypes"])
+@pytest.mark.parametrize(
+    "rows",
+    [WIDE, np.ascontiguousarray(WIDE[:, :3]), WIDE[:, :3].astype(np.float32)],
+    ids=["wide", "narrow", "float32"],
+)
+def test_features_stay_inside_the_budget_or_are_refused_before_they_are_made(make, way, rows):
+    options = {"prototypes": WIDE[:20, : rows.shape[1]]} if make is Prototypes else {}
+    model = make(**options).fit(rows[:300])
+    own = len(rows) * model.transform(rows[:2])[:1].nbytes
+    model.transform(rows[:100])
+    work = partial(getattr(model, way), rows)
+    for budget in (own - 1, own // 2):
+        with (
+            mercer.config(memory=budget),
+            pytest.raises(MemoryBudgetExceeded, match=r"features|matrix"),
+        ):
+            work()
+    if way == "transform":
+        for budget in (2 * own, 10 * own):
+            with mercer.config(memory=budget):
+                assert peak_of(work) < 1.1 * budget

@@ -92,7 +92,7 @@ def test_one_point_blocks_pandas_and_a_pipeline():
     model = TensorSketch(Polynomial(2), 5, random_state=0).set_output(transform="pandas")
     frame = model.fit_transform(pd.DataFrame(X, columns=list("abcd")))
     assert list(frame.columns) == [f"tensorsketch{j}" for j in range(5)]
-    with mercer.config(memory=2000):
+    with mercer.config(memory=20_000):
         np.testing.assert_allclose(model.transform(pd.DataFrame(X, columns=list("abcd"))), frame)
     y = X[:, 0] * X[:, 1]
     fitted = make_pipeline(TensorSketch(Polynomial(2), 300, random_state=0), Ridge(1e-6)).fit(X, y)

@@ -180,6 +180,7 @@ def test_hostile_sizes_take_no_memory(forge):
     trees = [
         {"schema": 1, "arrays": [entry(shape=[2**40])]},
         {"schema": 1, "arrays": [entry(shape=[2**31])] * 9000},
+        {"schema": 1, "arrays": [entry(shape=[0], dtype="<U99999999")]},
         {"schema": 1, "arrays": [], "x": [[]] * 99_000},
         {"schema": 1, "arrays": [], "x": [{"a": 0}] * 66_000},
         {"schema": 1, "arrays": [], "x": "a" * (container.MAX_HEADER - 60)},

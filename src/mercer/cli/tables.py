@@ -8,6 +8,7 @@ import datetime
 import io
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -358,10 +359,25 @@ def _check_path(path: str) -> None:
             f"{path}: is a directory without Parquet files; give a CSV or Parquet file, or a "
             "folder of Parquet files."
         )
-    os.stat(path)  # OSError with its own words if there is no such file
+    status = os.stat(path)  # OSError with its own words if there is no such file
+    kind = stat.S_IFMT(status.st_mode)
+    # Pipes are read as far as they fit the budget; /dev/stdin may be a terminal.
+    if kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK) and not _is_terminal(status):
+        raise InvalidInput(
+            f"{path}: is a device, not a table; give a CSV or Parquet file, a pipe, or - for "
+            "standard input."
+        )
     if is_parquet(path) and not os.path.isdir(path):
         with open(path, "rb") as file:
             _check_magic(file.read(8), path, parquet=True)
+
+
+def _is_terminal(status: os.stat_result) -> bool:
+    """Whether a device is the terminal that standard input comes from."""
+    try:
+        return os.isatty(0) and os.path.samestat(os.fstat(0), status)
+    except OSError:  # there is no standard input
+        return False
 
 
 def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
@@ -378,6 +394,8 @@ def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
         parts.append(part)
         size += len(part)
         check_budget(CSV_BYTE * size, name, budget)
+        if not part.strip(b"\0"):  # of a device, it would never end
+            raise InvalidInput(f"{name}: holds NUL characters; this is not a text table.")
     return b"".join(parts)
 
 
@@ -400,21 +418,7 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
     The delimiter is the one of comma, semicolon and tab that splits the header most; a byte order
     mark is dropped; blank lines are skipped; every row must have as many cells as the header.
     """
-    text = _decode(data, path, encoding)
-    if not text.strip():
-        raise InvalidInput(f"{path}: the file is empty; a header and rows are expected.")
-    if "\0" in text:
-        raise InvalidInput(f"{path}: holds NUL characters; this is not a text table.")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
-    rows: list[list[str]] = []
-    places: list[int] = []
-    try:
-        for row in reader:
-            if row:
-                rows.append(row)
-                places.append(reader.line_num)
-    except csv.Error as error:
-        raise InvalidInput(f"{path}: line {reader.line_num}: not valid CSV: {error}.") from error
+    rows, places = _csv_rows(data, path, encoding)
     header = _header(rows[0], path)
     for row, place in zip(rows[1:], places[1:], strict=True):
         if len(row) != len(header):
@@ -426,6 +430,29 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
     return FileTable(path, dict(zip(header, cells, strict=True)), places[1:], "line")
 
 
+def _csv_rows(data: bytes, path: str, encoding: str) -> tuple[list[list[str]], list[int]]:
+    """Return the rows of a delimited text table, and the last line of each."""
+    codec = _check_text(data, path, encoding)
+    lines = io.TextIOWrapper(io.BytesIO(data), codec, newline="")
+    before = csv.field_size_limit(max(1, len(data)))  # a cell may be as long as the table
+    try:
+        first = next(line for line in lines if line.strip())
+        lines.seek(0)
+        reader = csv.reader(lines, delimiter=_delimiter(first), strict=True)
+        rows, places = [], []
+        try:
+            for row in reader:
+                if row:
+                    rows.append(row)
+                    places.append(reader.line_num)
+        except csv.Error as error:
+            where = f"{path}: line {reader.line_num}"
+            raise InvalidInput(f"{where}: not valid CSV: {error}.") from error
+    finally:
+        csv.field_size_limit(before)
+    return rows, places
+
+
 def csv_memory(data: bytes) -> int:
     """Return the bytes of memory that reading a delimited text table takes, without reading it."""
     rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
@@ -433,11 +460,13 @@ def csv_memory(data: bytes) -> int:
     return CSV_BYTE * len(data) + _ROW * rows + _CELL * cells
 
 
-def _decode(data: bytes, path: str, encoding: str) -> str:
+def _check_text(data: bytes, path: str, encoding: str) -> str:
+    """Return the codec of a text table, or refuse what is no text in it, or empty."""
     name = encoding
     try:
         name = codecs.lookup(encoding).name
-        return data.decode("utf-8-sig" if name == "utf-8" else name)
+        codec = "utf-8-sig" if name == "utf-8" else name
+        text = data.decode(codec)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         cure = "save the file as UTF-8 or pass --encoding, for example latin-1 or utf-16"
@@ -448,10 +477,15 @@ def _decode(data: bytes, path: str, encoding: str) -> str:
         raise InvalidInput(f"{path}: is not {name}: {error}.") from None
     except (LookupError, ValueError):
         raise InvalidInput(f"--encoding {encoding!r} is not a known encoding.") from None
+    if not text or text.isspace():
+        raise InvalidInput(f"{path}: the file is empty; a header and rows are expected.")
+    if "\0" in text:
+        raise InvalidInput(f"{path}: holds NUL characters; this is not a text table.")
+    return codec
 
 
-def _delimiter(text: str) -> str:
-    line = next(line for line in text.splitlines() if line.strip())
+def _delimiter(line: str) -> str:
+    """Return the delimiter that splits a header most."""
     widths = {d: len(next(csv.reader([line], delimiter=d))) for d in _DELIMITERS}
     return max(_DELIMITERS, key=lambda d: widths[d])  # the first of equals: the comma
 

@@ -45,6 +45,7 @@ from mercer.domains.vectors import (
     odd_point as odd_point,
     refuse_odd_arrays as refuse_odd_arrays,
     to_host as to_host,
+    told_of_rows as told_of_rows,
 )
 
 __all__ = [

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, refusal
 
 Index = Any
 
@@ -20,6 +21,51 @@ def is_dask(X: Any) -> bool:
     """Whether X is a dask array, data frame or series, without importing dask."""
     home = type(X).__module__.partition(".")[0]
     return home in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+
+
+def check_structure(X: Any, speaker: str, name: str) -> Any:
+    """Return a sparse matrix of its own on the arrays of X, or refuse one that is broken.
+
+    SciPy looks at indices where a matrix is made, not where its arrays are set afterwards, and its
+    loops read and write whatever memory they point to.
+    """
+    try:
+        return _rebuilt(X)
+    except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:
+        raise refusal(
+            speaker,
+            f"{name} is a broken sparse matrix: {error}. Make it anew, for example with "
+            "scipy.sparse.csr_array((values, (rows, columns)), shape=shape).",
+        ) from error
+
+
+def _rebuilt(X: Any) -> Any:
+    """Return X made anew of its own arrays, without a copy; SciPy then checks them."""
+    kind = getattr(sp, f"{X.format}_{'array' if isinstance(X, sp.sparray) else 'matrix'}")
+    if X.format == "coo":
+        _require_whole(*X.coords)
+        return kind((X.data, X.coords), shape=X.shape)
+    if X.format == "dia":
+        _require_whole(X.offsets)
+        return kind((X.data, X.offsets), shape=X.shape)
+    if X.format == "lil":
+        held = [len(row) for row in X.rows]
+        if len(held) != X.shape[0] or held != [len(row) for row in X.data]:
+            raise ValueError("rows and data should have the same sizes")
+    if X.format in ("lil", "dok"):
+        return _rebuilt(X.tocsr())
+    _require_whole(X.indices, X.indptr)
+    if X.format == "bsr" and any(n % block for n, block in zip(X.shape, X.blocksize, strict=True)):
+        raise ValueError(f"blocks of shape {X.blocksize} do not fill the shape {X.shape}")
+    anew = kind((X.data, X.indices, X.indptr), shape=X.shape)
+    anew.check_format(full_check=True)
+    return anew
+
+
+def _require_whole(*positions: np.ndarray) -> None:
+    for array in positions:
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"indices of type {array.dtype} are not whole numbers")
 
 
 class Domain:

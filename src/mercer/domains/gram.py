@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.base import Domain
+from mercer.domains.base import Domain, check_structure
 from mercer.domains.vectors import Vectors, is_torch
 from mercer.errors import InvalidInput, refusal, who
 
@@ -29,7 +29,7 @@ class GramRows(Domain):
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iu":
             return X
         if hasattr(X, "tocsr"):
-            X = X.toarray()
+            X = check_structure(X, "Precomputed", name).toarray()
         return Vectors().check(X, name)
 
     def size(self, X: np.ndarray) -> int:
@@ -138,7 +138,8 @@ def _asymmetry(K: np.ndarray, step: int = 512) -> tuple[float, tuple[int, int]]:
     worst, where = 0.0, (0, 0)
     for i in range(0, len(K), step):
         for j in range(0, i + 1, step):
-            gap = np.abs(K[i : i + step, j : j + step] - K[j : j + step, i : i + step].T)
+            with np.errstate(over="ignore"):
+                gap = np.abs(K[i : i + step, j : j + step] - K[j : j + step, i : i + step].T)
             if gap.size and gap.max() > worst:
                 a, b = np.unravel_index(int(gap.argmax()), gap.shape)
                 worst, where = float(gap.max()), (i + int(a), j + int(b))

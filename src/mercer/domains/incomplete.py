@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.base import Domain, Index
+from mercer.domains.base import Domain, Index, check_structure
 from mercer.domains.labels import is_missing
 from mercer.domains.packed import Packed, as_positions, one_column
 from mercer.domains.points import Objects, concatenate, some_points
@@ -42,7 +42,7 @@ class IncompleteVectors(Domain):
                 )
             X = X.detach().cpu().numpy()
         if sp.issparse(X):
-            X = X.toarray()
+            X = check_structure(X, "Vectors", name).toarray()
         elif isinstance(X, dict):
             X = Table(X)
         if isinstance(self.inner, Numbers) and not hasattr(X, "columns") and _is_flat(X):

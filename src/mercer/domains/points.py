@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.base import Domain, Index
+from mercer.domains.base import Domain, Index, check_structure
 from mercer.domains.packed import Packed
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch, namespace, to_host
@@ -145,7 +145,7 @@ class Objects(Domain):
             single = X.ndim == 2 and X.shape[1] == 1 and X.dtype.kind in "OUST"
             return _entries(X[:, 0]) if single else X
         if hasattr(X, "tocsr"):
-            return X.tocsr()
+            return check_structure(X, "Objects", name).tocsr()
         sequence = hasattr(X, "__len__") and hasattr(X, "__getitem__")
         if not sequence or isinstance(X, str | bytes | dict | np.ndarray):
             raise refusal(

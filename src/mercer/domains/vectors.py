@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.base import Domain
+from mercer.domains.base import Domain, check_structure
 from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput, refusal, speaks, who
 
@@ -70,13 +70,15 @@ def _require_numbers(X: Any, name: str) -> None:
 
 
 def refuse_odd_arrays(A: Any, name: str) -> None:
-    """Refuse arrays that NumPy would turn into numbers without a word: dates, masked entries.
+    """Refuse what would become numbers without a word: dates, masked entries, broken sparse rows.
 
     A : object
-        Anything; only arrays of NumPy, and lists of its dates, are looked at.
+        Anything; only arrays of NumPy, lists of its dates, and sparse matrices are looked at.
     name : str
         What it is, and whose, for the message.
     """
+    if sp.issparse(A):
+        check_structure(A, who(), name)
     if isinstance(A, np.ma.MaskedArray) and np.ma.getmaskarray(A).any():
         raise refusal(
             who(),
@@ -223,7 +225,10 @@ def _check_torch(X: Any, name: str, missing: bool) -> Any:
 def _check_sparse(X: Any, name: str) -> Any:
     if X.ndim != 2:
         raise _not_2d(name, X.shape)
-    X = X.tocsr()
+    X = check_structure(X, "Vectors", name).tocsr()
+    if not X.has_canonical_format:  # a column that a row names twice holds the sum
+        X = X.copy()
+        X.sum_duplicates()
     if X.dtype.kind not in "fiub":
         raise _not_numeric(name, X.dtype)
     if X.dtype not in (np.float32, np.float64):
@@ -278,6 +283,10 @@ def _check_dense(
 def _objects_to_numbers(A: np.ndarray, name: str) -> np.ndarray:
     try:
         return A.astype(np.float64)
+    except OverflowError:
+        raise refusal(
+            "Vectors", f"{name} holds a whole number beyond the range of float64; scale the column."
+        ) from None
     except (ValueError, TypeError) as error:
         bad = next((v for v in A.ravel() if not isinstance(v, int | float | np.number)), None)
         raise refusal(
@@ -287,17 +296,24 @@ def _objects_to_numbers(A: np.ndarray, name: str) -> np.ndarray:
         ) from error
 
 
-def _not_2d(name: str, shape: tuple) -> InvalidInput:
+def _not_2d(name: str, shape: tuple, speaker: str = "Vectors") -> InvalidInput:
     if len(shape) == 1:
         cure = f"use {name}.reshape(-1, 1) for one column or {name}.reshape(1, -1) for one point"
     else:
         cure = "give one row for each point"
     # scikit-learn's common checks look for "Reshape your data".
     return refusal(
-        "Vectors",
+        speaker,
         f"{name} has shape {tuple(shape)}, expected 2 dimensions (points, columns). "
         f"Reshape your data: {cure}.",
     )
+
+
+def told_of_rows(error: Exception, X: Any, speaker: str) -> InvalidInput:
+    """Return words of scikit-learn on rows X; of what is no table its shape, not its numbers."""
+    if "Expected 2D array" in str(error):
+        return _not_2d("X", np.shape(X), speaker)
+    return refusal(speaker, str(error))
 
 
 def _not_finite(name: str, what: str, unknown: bool = False) -> InvalidInput:

@@ -58,6 +58,7 @@ from mercer.estimator.sample import (
     choose_class as choose_class,
     class_signs as class_signs,
     class_weights as class_weights,
+    count_targets as count_targets,
     find_classes as find_classes,
     in_double as in_double,
     kept_targets as kept_targets,

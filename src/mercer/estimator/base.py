@@ -32,13 +32,16 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput, name_keywords, refusal, said, speaks, who
+from mercer.errors import InvalidInput, WrongType, name_keywords, refusal, said, speaks, who
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import tell_plan
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
 from mercer.rkhs import Function
+
+HEAVIEST = 1e305  # weights together, which are multiplied by losses and kernel values
+LARGE = 1e150  # coefficients whose products with kernel values may overflow
 
 
 @speaks
@@ -141,10 +144,7 @@ class TakesKernel:
     # -- the kernel ---------------------------------------------------------------------------
     @speaks
     def _kernel(self) -> Kernel:
-        try:
-            kernel = as_kernel(self.kernel, self._offset)
-        except InvalidInput as error:
-            raise InvalidInput(f"{who()}: {error}") from None
+        kernel = as_kernel(self.kernel, self._offset)
         if self._needs_psd:
             require_psd(kernel)
         return kernel
@@ -232,23 +232,25 @@ class TakesKernel:
             # Models compute in float64 whatever the data, but for methods that ask: a Gram matrix
             # in float32 is indefinite by rounding, and large coefficients would multiply the
             # rounding of predictions.
-            X = check(
-                self,
-                X,
-                reset=reset,
-                accept_sparse=sparse,
-                dtype=self._precision(reset) if type(domain) is Vectors else np.float64,
-                order="C",
-                ensure_all_finite=finite,
-            )
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused as inf
+                X = check(
+                    self,
+                    X,
+                    reset=reset,
+                    accept_sparse=sparse,
+                    dtype=self._precision(reset) if type(domain) is Vectors else np.float64,
+                    order="C",
+                    ensure_all_finite=finite,
+                )
         except InvalidInput:
             raise
-        except (TypeError, ValueError) as error:
-            if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
-                raise  # as scikit-learn's estimators do
+        except (OverflowError, TypeError, ValueError) as error:
             free = (self._takes_kernels or isinstance(kernel, Kernel)) and "kernel" in vars(self)
             free = free and self._any_kernel
-            raise explain_points(error, given, domain, any_kernel=free) from error
+            refused = explain_points(error, given, domain, any_kernel=free)
+            if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
+                refused = refusal(who(), said(refused, who()), WrongType)
+            raise refused from error
         X = domain.check(X)
         if reset and matrix and is_single(given):
             return domain.without_noise(X)
@@ -303,6 +305,12 @@ class TakesKernel:
         """Return values at new points, or refuse a point at which the kernel overflows."""
         if not np.isfinite(values).all():
             i = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
+            if (top := _largest_coefficient(self)) > LARGE:
+                raise InvalidInput(
+                    f"{type(self).__name__}: values at row {i} of X overflow, for the fit has "
+                    f"coefficients as large as {top:.2g}, as its targets are; divide y by their "
+                    "size before the fit."
+                )
             raise InvalidInput(
                 f"{type(self).__name__}: {self.kernel_} overflows at row {i} of X; such a point "
                 "is far outside the training data. Scale the columns as in training."
@@ -359,11 +367,12 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
         return None
     sample_weight = to_host(sample_weight, "sample_weight")
     refuse_odd_arrays(sample_weight, "sample_weight")
-    if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
-        sample_weight = np.full(n, float(sample_weight))
+    one = isinstance(sample_weight, int | float | np.integer | np.floating)
+    if one and not isinstance(sample_weight, bool):
+        sample_weight = np.full(n, checks.as_number(sample_weight))
     try:
-        w = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError) as error:
+        w = checks.as_reals(sample_weight)
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"{who()}: sample_weight is not an array of numbers ({error})."
         ) from error
@@ -380,6 +389,11 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
         raise InvalidInput(f"{who()}: sample_weight[{i}] = {w[i]:g} is negative; weights are ≥ 0.")
     if not (w > 0).any():
         raise no_weight()
+    with np.errstate(over="ignore"):
+        if not w.sum() <= HEAVIEST:
+            raise InvalidInput(
+                f"{who()}: sample_weight adds up to {w.sum():.3g}; divide the weights by a number."
+            )
     return w
 
 
@@ -404,7 +418,8 @@ def _is_numeric(X: Any) -> bool:
 
 def _is_collection(X: Any) -> bool:
     """Whether X may hold points: it has a length, a shape, or says that it is an array."""
-    return any(hasattr(X, name) for name in ("__len__", "shape", "__array__", "__dataframe__"))
+    names = ("__len__", "shape", "__array__", "__dataframe__")
+    return not isinstance(X, type) and any(hasattr(X, name) for name in names)
 
 
 def is_single(X: Any) -> bool:
@@ -416,6 +431,12 @@ def is_single(X: Any) -> bool:
         return all(np.dtype(kind).itemsize <= 4 and np.dtype(kind).kind == "f" for kind in kinds)
     except TypeError:  # no dtype of numpy's, or none at all
         return False
+
+
+def _largest_coefficient(model: Any) -> float:
+    """Return the largest number by which a fitted model multiplies kernel values or features."""
+    held = [vars(model).get(name) for name in ("dual_coef_", "coef_", "intercept_")]
+    return max((float(np.abs(A).max(initial=0.0)) for A in held if A is not None), default=0.0)
 
 
 # ---- What every kernel estimator shares: a kernel and checked points, and the solution it holds.
@@ -462,8 +483,9 @@ def check_targets(y: Any, n: int) -> np.ndarray:
     if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):
         raise InvalidInput(f"{who()}: y={y!r} is one value; give one for each row: [{y!r}].")
     try:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=who())
-    except ValueError as error:
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused as inf
+            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=who())
+    except (OverflowError, TypeError, ValueError) as error:
         raise explain_targets(error, y) from error
     if y.ndim > 2:
         raise InvalidInput(f"{who()}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")

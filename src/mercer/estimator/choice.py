@@ -99,7 +99,7 @@ def _decide(
     quick: bool,
 ) -> Plan:
     facts = study.facts
-    if solver not in SOLVERS:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         legal = ", ".join(map(repr, SOLVERS))
         raise InvalidInput(f"{who()}: solver={solver!r}; legal: {legal}.")
     white = has_white(study.kernel)  # centres do not see noise of the rows
@@ -112,7 +112,11 @@ def _decide(
     few = facts.n <= SMALL and direct in names
     if quick and (solver != "auto" or few):
         study = study.unmeasured()
-    m = default_centers(facts.n, facts.budget) if n_centers is None else min(n_centers, facts.n)
+    m = (
+        default_centers(facts.n, facts.budget)
+        if n_centers is None
+        else int(min(n_centers, facts.n))
+    )
     plans = {}
     for name in names:
         if name == "falkon":

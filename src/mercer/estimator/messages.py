@@ -14,6 +14,7 @@ from mercer.domains import (
     StringCollection,
     Table,
     odd_point,
+    told_of_rows,
 )
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, refusal, speaks, who
@@ -85,7 +86,7 @@ def explain_points(
             "t: ....",
         )
     if isinstance(error, TypeError):
-        first = next(iter(X), None) if hasattr(X, "__iter__") else X
+        first = _odd_cell(X)
         cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
         return refusal(
             who(), f"X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
@@ -101,7 +102,11 @@ def explain_points(
         elif any_kernel and "NaN" in text:
             cure = cure[:-1] + ", or let the kernel take missing values: k.with_missing()."
         return refusal(who(), f"{_where(X, 'X') or text}. {cure}")
-    return _in_own_words(error)
+    if isinstance(error, OverflowError):
+        return refusal(
+            who(), "X holds a whole number beyond the range of float64; scale the column."
+        )
+    return _named(error) if who() in text else told_of_rows(error, X, who())
 
 
 def explain_targets(error: Exception, y: Any) -> InvalidInput:
@@ -110,19 +115,17 @@ def explain_targets(error: Exception, y: Any) -> InvalidInput:
     if "convert string to float" in text:
         cure = "y must hold numbers for a regression; for class labels take a classifier."
         return refusal(who(), f"{text}. {cure}")
+    if isinstance(error, OverflowError):
+        return refusal(
+            who(), "y holds a whole number beyond the range of float64; divide y by its size."
+        )
     if "Complex data" in text:
         return refusal(
             who(), "Complex data not supported: y must be real; fit y.real and y.imag apart."
         )
     if "NaN" in text or "infinity" in text:
         return refusal(who(), f"{_where(y, 'y') or text}. Leave out those rows, in X and in y.")
-    return _in_own_words(error)
-
-
-def _in_own_words(error: Exception) -> InvalidInput:
-    """Return what scikit-learn said, in the name of who speaks unless that is in it."""
-    text = str(error)
-    return InvalidInput(text) if who() in text else refusal(who(), text)
+    return _named(error)
 
 
 def explain_parameter(error: Exception, names: Any) -> str | None:
@@ -132,6 +135,21 @@ def explain_parameter(error: Exception, names: Any) -> str | None:
         if bare in PARAMETERS and f"'{bare}'" in str(error):
             return f"{who()}: there is no parameter {name!r} here; {PARAMETERS[bare]}."
     return None
+
+
+def _odd_cell(X: Any) -> Any:
+    """Return the first entry of X that is no number."""
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        numbers = (int, float, np.number, np.bool_)
+        return next((v for v in X.ravel() if not isinstance(v, numbers)), None)
+    return next(iter(X), None) if hasattr(X, "__iter__") else X
+
+
+def _named(error: Exception) -> InvalidInput:
+    """Return words of scikit-learn with who speaks in front; one sentence it must find as it is."""
+    text, own = str(error), who()
+    known = text.startswith(f"{own}:") or f" features, but {own} is expecting" in text
+    return InvalidInput(text) if known else refusal(own, text)
 
 
 def _first_line(error: Exception) -> str:
@@ -152,7 +170,8 @@ def _where(values: Any, name: str) -> str | None:
             row, column = int(cells.row[bad][at]), int(cells.col[bad][at])
             value = float(cells.data[bad][at])
             return f"Input {name} contains {_number(value)} at row {row}, column {column}"
-        array = np.asarray(values, dtype=float)
+        with np.errstate(over="ignore"):  # a long double beyond float64 is inf
+            array = np.asarray(values, dtype=float)
         first = np.argwhere(~np.isfinite(array))[0]
     except (TypeError, ValueError, IndexError):
         return None

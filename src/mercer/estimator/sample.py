@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _num_samples, column_or_1d
 
 from mercer.domains import is_torch, to_host
 from mercer.errors import InvalidInput, speaking_for, speaks, who
@@ -97,6 +97,16 @@ def kept_targets(y: Any, X: Any) -> bool:
     return y.ndim in (1, 2) and len(y) == len(X) and bool(y.isfinite().all())
 
 
+def count_targets(y: Any) -> int:
+    """Return how many targets of any kind there are, or refuse what holds none."""
+    try:
+        return int(_num_samples(y))
+    except TypeError:
+        raise InvalidInput(
+            f"{who()}: y is a {type(y).__name__}; give one value for each row, in a list or array."
+        ) from None
+
+
 # ---- labels ----
 
 
@@ -107,6 +117,8 @@ def check_labels(y: Any, n: int) -> np.ndarray:
     y = to_host(y, "y")
     if _is_plain(y, n):
         return y
+    if sp.issparse(y):
+        raise InvalidInput(f"{who()}: y is a sparse matrix; give labels in an array or a list.")
     if _has_missing(y):
         raise InvalidInput(
             f"{who()}: y has missing labels (NaN or None); drop those rows, or give them a "

@@ -7,22 +7,25 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer import checks
 from mercer.checks import random_source
-from mercer.domains import RowBlocks
+from mercer.domains import RowBlocks, moderate, shifted
 from mercer.domains.blocks import is_dask
 from mercer.engines.passes import each_block
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import TakesKernel, check_weights, is_single, note_columns
 from mercer.features.points import different_rows
 from mercer.kernels import SHORT_NAMES, Kernel
-from mercer.memory import row_blocks
+from mercer.memory import require_memory
 from mercer.rkhs import apart
+from mercer.settings import get_config
 
 SEEN = 10_000  # rows of blocks that a fit looks at; ten for each feature, where those are more
 TOGETHER = 2**22  # features that are computed at once in float64
+FEWEST = 32  # rows that are computed at once, where memory is short
 
 
 class ApproximateFeatures(
@@ -140,21 +143,41 @@ class ApproximateFeatures(
         domain.check_training(X)
         return kernel.fit_params(X, weights), X, weights, rng, whole
 
-    def _parts(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield blocks of rows with their features in float64."""
+    def _parts(self, X: Any, held: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield blocks of rows with their features in float64, beside bytes that are held."""
         domain, m = self.kernel_.domain, self._n_features_out
-        n = domain.size(X)
-        # a map takes up to six numbers a feature while it computes
-        most = min(TOGETHER // m, row_blocks(n, 48 * m)[0].stop)
-        for start in range(0, n, max(1, most)):
-            rows = slice(start, min(start + max(1, most), n))
+        n, memory = domain.size(X), get_config().memory
+        room = min(memory // 4, memory - held)
+        most = max(1, min(TOGETHER // m, room // self._row_bytes(X)))
+        for start in range(0, n, most):
+            rows = slice(start, min(start + most, n))
             yield rows, self._map(X if rows == slice(0, n) else domain.take(X, rows))
+
+    def _row_bytes(self, X: Any) -> int:
+        """Return bytes for a row: a map takes up to six numbers a feature, and three a column."""
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        width = shape[1] if len(shape) == 2 else 0
+        if sp.issparse(X):
+            width = 2 * X.nnz // max(1, shape[0])
+        return 48 * self._n_features_out + 24 * width
+
+    @speaks
+    def _room(self, X: Any, precision: type) -> np.ndarray:
+        """Return an array for the features of checked points, or refuse what does not fit."""
+        shape = (self.kernel_.domain.size(X), self._n_features_out)
+        size = shape[0] * shape[1] * np.dtype(precision).itemsize
+        require_memory(
+            size + min(shape[0], FEWEST) * self._row_bytes(X),
+            f"{who()}: {shape[0]} × {shape[1]} features",
+            "Transform the rows in parts, use fewer n_components, or give float32 rows",
+        )
+        return np.empty(shape, precision)
 
     def _filled(self, X: Any, precision: type) -> np.ndarray:
         """Return the features of checked points."""
-        out: np.ndarray = np.empty((self.kernel_.domain.size(X), self._n_features_out), precision)
+        out = self._room(X, precision)
         with np.errstate(over="ignore"):
-            for rows, phi in self._parts(X):
+            for rows, phi in self._parts(X, out.nbytes):
                 out[rows] = phi
         return self._finite(out)
 
@@ -197,13 +220,16 @@ def pair_error(
     share = np.cumsum(total)
     drawn = np.searchsorted(share, rng.random_sample(2 * PAIRS) * share[-1], side="right")
     left, right = index[np.minimum(drawn, len(index) - 1)].reshape(2, PAIRS)
-    squares = np.empty(PAIRS)
+    gaps = np.empty(PAIRS)
     for start in range(0, PAIRS, PAIRS_TOGETHER):
         part = slice(start, start + PAIRS_TOGETHER)
         A, B = kernel.domain.take(X, left[part]), kernel.domain.take(X, right[part])
         exact = np.diagonal(np.asarray(kernel(A, apart(kernel.domain, B)), dtype=np.float64))
-        squares[part] = (np.einsum("ij,ij->i", features(A), features(B)) - exact) ** 2
+        gaps[part] = np.einsum("ij,ij->i", features(A), features(B)) - exact
+    (gaps,), shift = moderate([gaps])
+    squares = gaps**2
     # The error of √S is that of S over 2√S.
     error = float(np.sqrt(squares.mean()))
     spread = float(squares.std(ddof=1)) / np.sqrt(PAIRS)
-    return error, spread / (2 * error) if error > 0 else 0.0
+    own = spread / (2 * error) if error > 0 else 0.0
+    return (float(shifted(error, shift)), float(shifted(own, shift))) if shift else (error, own)

@@ -12,6 +12,7 @@ from mercer.domains import Table, Vectors
 from mercer.domains.tables import select
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import METHODS, Kernel, Source, require_spectral, spectral_measure
+from mercer.memory import require_memory
 
 
 class RandomFourierFeatures(ApproximateFeatures):
@@ -127,6 +128,11 @@ class RandomFourierFeatures(ApproximateFeatures):
         self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
     ) -> None:
         count = int(self.n_components)
+        require_memory(
+            min(16 * count * max(1, X.shape[1]), 2**62),
+            f"RandomFourierFeatures: the frequencies of {count} features",
+            "Use fewer n_components",
+        )
         named = isinstance(X, Table) and X.named
         keys = list(X.names) if named else list(range(X.shape[1]))
         measure = self._owned(spectral_measure, kernel, keys)

@@ -172,7 +172,7 @@ class Nystroem(ApproximateFeatures):
         with self._all_or_nothing():
             kernel, X, weights, rng, rows = self._begin(X, sample_weight)
             self._choose(kernel, X, weights, rng, rows)
-            out = np.empty((kernel.domain.size(X), self.n_components_), precision)
+            out = self._room(X, precision)
             self.trace_error_ = _share(*self._residual(X, out), weights)
         return out
 
@@ -228,7 +228,7 @@ class Nystroem(ApproximateFeatures):
         """Return k(x, x) − ‖φ(x)‖² of checked points, and k(x, x); φ goes to `out`."""
         lengths = np.array(self.kernel_.diag(X), dtype=np.float64)
         left = np.empty_like(lengths)
-        for rows, phi in self._parts(X):
+        for rows, phi in self._parts(X, 0 if out is None else out.nbytes):
             left[rows] = np.maximum(lengths[rows] - np.einsum("ij,ij->i", phi, phi), 0.0)
             if out is not None:
                 out[rows] = phi

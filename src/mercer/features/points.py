@@ -154,12 +154,14 @@ def _equal_columns(K: np.ndarray) -> np.ndarray:
     neighbours are compared number by number.
     """
     n = K.shape[1]
-    projection = np.random.default_rng(0).uniform(0.5, 1.5, len(K)) @ K
+    with np.errstate(over="ignore", invalid="ignore"):
+        projection = np.random.default_rng(0).uniform(0.5, 1.5, len(K)) @ K
     order = np.argsort(projection, kind="stable")
     slack = ROUNDING * float(np.abs(K).max(initial=0.0))
     first = np.arange(n)
     for a, b in pairwise(order):
-        near = projection[b] - projection[a] <= 2 * len(K) * slack
+        with np.errstate(over="ignore", invalid="ignore"):  # inf − inf is not near
+            near = projection[b] - projection[a] <= 2 * len(K) * slack
         if near and np.abs(K[:, a] - K[:, b]).max() <= slack:
             first[b] = first[a]
     lowest = np.full(n, n)

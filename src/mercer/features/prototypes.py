@@ -17,10 +17,12 @@ from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.estimator import TakesKernel, check_weights
 from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
-from mercer.memory import row_blocks
+from mercer.memory import require_memory, row_blocks
 from mercer.rkhs import apart
+from mercer.settings import get_config
 from mercer.threads import one_openmp_thread
 
+FEWEST = 32  # rows that are computed at once, where memory is short
 #: What the parameters of a choice may be.
 CHOICE: checks.Constraints = {
     "prototypes": checks.Word(
@@ -108,6 +110,25 @@ def _centres(model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> 
 
 def map_to_prototypes(model: Any, X: Any) -> np.ndarray:
     """Return the matrix of k(x, μ) of checked points, in float64."""
+    if len(prototype_blocks(model, X)) == 1:
+        return _prototype_values(model, X)
+    domain = model.kernel_.domain
+    n, m = domain.size(X), domain.size(model.prototypes_)
+    row = _row_bytes(model, X)
+    require_memory(
+        8 * n * m + min(n, FEWEST) * row,
+        f"{type(model).__name__}: the {n} × {m} matrix of features",
+        "Give the rows in parts, or use fewer prototypes",
+    )
+    out = np.empty((n, m))
+    step = max(1, min(get_config().memory // 4, get_config().memory - out.nbytes) // row)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        out[rows] = _prototype_values(model, domain.take(X, rows))
+    return out
+
+
+def _prototype_values(model: Any, X: Any) -> np.ndarray:
     X, points = with_prototypes(model, X)
     engine = pick(X, points)
     out = engine.to_numpy(engine.gram(model.kernel_, X, points))
@@ -123,8 +144,13 @@ def with_prototypes(model: Any, X: Any) -> tuple[Any, Any]:
 
 def prototype_blocks(model: Any, X: Any) -> list[slice]:
     """Return blocks of rows whose features fit the budget."""
-    domain = model.kernel_.domain
-    return row_blocks(domain.size(X), 16 * domain.size(model.prototypes_))
+    return row_blocks(model.kernel_.domain.size(X), _row_bytes(model, X))
+
+
+def _row_bytes(model: Any, X: Any) -> int:
+    """Return bytes for kernel values of a row with the prototypes, and copies of its columns."""
+    width = X.shape[-1] if isinstance(X, np.ndarray) else 0
+    return 16 * model.kernel_.domain.size(model.prototypes_) + 32 * width
 
 
 #: What a model with prototypes learns of them.

@@ -12,6 +12,7 @@ from mercer import state
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product
+from mercer.memory import require_memory
 
 
 def _degree(model: Any) -> int:
@@ -118,6 +119,11 @@ class TensorSketch(ApproximateFeatures):
         self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any, rows: Any
     ) -> None:
         shape = (len(_factors(kernel)[1]), X.shape[1] + 1)
+        require_memory(
+            min(48 * int(self.n_components), 2**62),
+            f"TensorSketch: {self.n_components} features of a row",
+            "Use fewer n_components",
+        )
         self.kernel_ = kernel
         self.n_components_ = int(self.n_components)
         self.hashes_ = rng.randint(self.n_components_, size=shape).astype(np.int64)

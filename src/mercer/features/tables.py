@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer import checks, state
-from mercer.domains import Table, is_missing, library_of, to_host
+from mercer.domains import Table, is_missing, library_of, to_host, told_of_rows
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, naming, speaks, who
+from mercer.errors import InvalidInput, WrongType, naming, speaks, who
 from mercer.kernels import weighted_median
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----
@@ -53,8 +53,8 @@ def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
         ):
             X = np.array(X, dtype=object)  # else NumPy turns the numbers among text into text
         A = check_array(X, dtype=None, ensure_all_finite=False)
-    except ValueError as error:
-        raise InvalidInput(f"{who()}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise told_of_rows(error, X, who()) from error
     names = [f"x{j}" for j in range(A.shape[1])]
     if A.dtype.kind == "b":
         A = A.astype(np.float64)
@@ -105,7 +105,8 @@ def numbers(column: NamedColumn, name: str | None = None) -> np.ndarray:
     name = column.name if name is None else name
     values = column.values
     if values.dtype.kind in "fiub":
-        x = values.astype(np.float64)
+        with np.errstate(over="ignore"):  # a long double beyond float64 is refused as inf
+            x = values.astype(np.float64)
     else:
         x = np.empty(len(values))
         for i, value in enumerate(values.tolist()):
@@ -117,7 +118,7 @@ def numbers(column: NamedColumn, name: str | None = None) -> np.ndarray:
                     "correct the cell, or leave it empty if the number is not known."
                 )
             else:
-                x[i] = float(value)
+                x[i] = _as_float(value)
     if np.isinf(x).any():
         i = int(np.flatnonzero(np.isinf(x))[0])
         raise InvalidInput(
@@ -172,11 +173,18 @@ def _kind(values: np.ndarray, name: str) -> str:
         if isinstance(value, str | bool | np.bool_):
             kind = "category"
         elif not hasattr(type(value), "__float__"):
-            raise TypeError(
+            raise WrongType(
                 f"{who()}: column {name!r} holds a {type(value).__name__} at row {i}; "
                 "the argument must be a string or a number."
             )
     return kind
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond the floats
+        return np.inf
 
 
 def _key(value: Any) -> str | None:
@@ -188,7 +196,7 @@ def _key(value: Any) -> str | None:
         return str(value)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return str(value)
     return str(int(number)) if number.is_integer() else repr(number)
 
@@ -395,7 +403,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _forced(self, names: list[str]) -> set[str]:
         forced = set()
-        asked = [self.categorical] if isinstance(self.categorical, str) else self.categorical
+        asked: Any = [self.categorical] if isinstance(self.categorical, str) else self.categorical
+        if not isinstance(asked, Iterable | None) or getattr(asked, "ndim", 1) != 1:
+            raise InvalidInput(
+                f"TableEncoder: categorical={asked!r}; give names or positions of columns."
+            )
         for key in asked if asked is not None else ():
             if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
                 forced.add(names[key])
@@ -434,7 +446,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if sample_weight is None or (isinstance(sample_weight, int | float) and sample_weight > 0):
         return None
-    weight = np.asarray(to_host(sample_weight, "sample_weight"), dtype=np.float64)
+    try:
+        weight = checks.as_reals(to_host(sample_weight, "sample_weight"))
+    except (OverflowError, TypeError, ValueError):
+        weight = np.full(1, np.nan)
     if weight.shape != (n,) or not np.isfinite(weight).all() or (weight < 0).any():
         raise InvalidInput(
             f"TableEncoder: sample_weight must hold {n} finite numbers >= 0, one for each row."

@@ -275,6 +275,8 @@ def _read_arrays(file: BinaryIO, entries: list, end: int, size: int) -> list[np.
     base, plan, position = _aligned(end), [], end
     for number, entry in enumerate(entries):
         dtype, shape, nbytes = _check_entry(entry, number)
+        if dtype.itemsize > size:  # NumPy takes memory for one entry of an array of none
+            raise ModelFileError(f"array {number} has the dtype {dtype.str}, beyond the file")
         start = _aligned(position)
         if entry["start"] != start - base:
             raise ModelFileError(

@@ -530,7 +530,7 @@ class Series(Entrywise):
         super()._check_params()
         try:
             values = np.asarray(self.coefficients, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(f"series: coefficients must be numbers ({error}).") from error
         if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
             raise InvalidInput("series: give a list of finite numbers, c0, c1, …")
@@ -582,6 +582,7 @@ def with_median(kernel: Kernel, X: Any, weights: np.ndarray | None) -> Kernel:
             return kernel._replace({"length_scale": "median"}).fit_params(X, weights)
         X = X.tocsc() if sp.issparse(X) else X
         each = [median_distance(X[:, [j]], weights) for j in range(X.shape[1])]
-        return kernel._replace({"length_scale": np.sqrt(len(each)) * np.array(each)})
+        with np.errstate(over="ignore"):  # inf is no length scale: the kernel stays
+            return kernel._replace({"length_scale": np.sqrt(len(each)) * np.array(each)})
     except (MercerError, TypeError, IndexError):  # no word of its, or no points with distances
         return kernel

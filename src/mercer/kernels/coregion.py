@@ -90,7 +90,7 @@ class Coregion(Scalar):
             W = np.asarray(weights, dtype=float)
             v = np.asarray(variances, dtype=float)
             W, v = np.atleast_2d(W), np.broadcast_to(v, W.shape[:1])
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"Coregion: weights and variances are no arrays of shape (n_outputs, rank) and "
                 f"(n_outputs,) ({error})."
@@ -149,7 +149,7 @@ class Coregion(Scalar):
             try:
                 array = np.asarray(value, dtype=float)
                 good = array.shape == (size,) and np.isfinite(array).all() and (array > 0).all()
-            except (TypeError, ValueError):
+            except (OverflowError, TypeError, ValueError):
                 good = False
             if not good:
                 raise InvalidInput(

@@ -170,7 +170,7 @@ class Counted(Kernel):
                 values.append(value)
         try:
             amounts = np.array(values, dtype=float)
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(f"{self}: _count gave what is no number ({error}).") from error
         if not np.isfinite(amounts).all():
             i = rows[int(np.argmin(np.isfinite(amounts)))]

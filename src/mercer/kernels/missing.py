@@ -140,7 +140,7 @@ class WithMissing(Combination):
         try:
             values: np.ndarray = np.asarray(self.fill, dtype=np.float64)
             good = values.ndim <= 1 and values.size > 0 and bool(np.isfinite(values).all())
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             good = False
         if not good:
             raise InvalidInput(

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, who
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot import Cosine, Exponential, Linear, Polynomial
 from mercer.kernels.laplacian import Laplacian
@@ -71,33 +71,36 @@ def as_kernel(kernel: Any, offset: float = 1.0) -> Kernel:
     if isinstance(kernel, str):
         if kernel in REFUSED:
             raise InvalidInput(
-                f"kernel={kernel!r} is not to be had by its name: {REFUSED[kernel]}."
+                f"{who()}: kernel={kernel!r} is not to be had by its name: {REFUSED[kernel]}."
             )
         if kernel not in SHORT_NAMES:
             found = nearest(kernel, SHORT_NAMES)
             raise InvalidInput(
-                f"kernel={kernel!r} is not a known name{f' ({found!r}?)' if found else ''}; legal "
-                f"are {', '.join(SHORT_NAMES)}, "
+                f"{who()}: kernel={kernel!r} is not a known name{f' ({found!r}?)' if found else ''}; "
+                f"legal are {', '.join(SHORT_NAMES)}, "
                 "a Kernel such as mercer.RBF(), or a function of two points."
             )
         named = SHORT_NAMES[kernel]()
         return named.set_params(offset=offset) if isinstance(named, Polynomial) else named
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
-        raise InvalidInput(f"kernel={kernel.__name__} is a class; write {kernel.__name__}().")
+        name = kernel.__name__
+        raise InvalidInput(f"{who()}: kernel={name} is a class; write {name}().")
     if type(kernel).__module__.startswith("sklearn.gaussian_process"):
         raise InvalidInput(
-            f"kernel={kernel!r} is scikit-learn's; use mercer's own of the same name, such as "
-            "mercer.RBF or mercer.Matern, which combine with + and * in the same way."
+            f"{who()}: kernel={kernel!r} is scikit-learn's; use mercer's own of the same name, "
+            "such as mercer.RBF or mercer.Matern, which combine with + and * in the same way."
         )
     if (getattr(kernel, "__module__", "") or "").startswith("sklearn.metrics"):
         raise InvalidInput(
-            f"kernel={kernel.__name__} takes two collections; a function given as a kernel takes "
-            "two points. Use mercer's own kernel, such as mercer.RBF, or kernel='precomputed'."
+            f"{who()}: kernel={kernel.__name__} takes two collections; a function given as a "
+            "kernel takes two points. Use mercer's own kernel, such as mercer.RBF, or "
+            "kernel='precomputed'."
         )
     if callable(kernel):
         return FromFunction(kernel)
     raise InvalidInput(
-        f"kernel={kernel!r} is neither a Kernel, nor a short name such as 'rbf', nor a function."
+        f"{who()}: kernel={kernel!r} is neither a Kernel, nor a short name such as 'rbf', nor a "
+        "function."
     )
 
 

@@ -193,7 +193,7 @@ def check_scale(name: str, value: Any) -> None:
     try:
         array = np.asarray(value, dtype=float)
         good = array.ndim <= 1 and array.size > 0 and (array > 0).all() and np.isfinite(array).all()
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         good = False
     if not good or isinstance(value, bool):
         raise InvalidInput(
@@ -206,7 +206,7 @@ def check_covariance(value: Any, *, definite: bool) -> np.ndarray:
     """Return a symmetric positive (semi)definite matrix or refuse it."""
     try:
         A = np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(f"{who()}: covariance is not a matrix of numbers ({error}).") from error
     if A.ndim != 2 or A.shape[0] != A.shape[1] or not np.isfinite(A).all():
         raise InvalidInput(f"{who()}: covariance has shape {A.shape}; give a square finite matrix.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,6 +121,12 @@ def kinds_of(
     """Return what each column holds."""
     keys = [column.key for column in columns]
     names = [categorical] if isinstance(categorical, str) else categorical
+    if not isinstance(names, Sequence | Set | np.ndarray) or np.ndim(names) == 0:
+        raise InvalidInput(
+            f"auto_kernel: categorical={categorical!r}; give names or positions of columns."
+        )
+    if not isinstance(kinds, Mapping | None):
+        raise InvalidInput(f"auto_kernel: kinds={kinds!r}; give a dict from column to kind.")
     asked = {_key(name, keys, "categorical"): "category" for name in names}
     for name, kind in (kinds or {}).items():
         key = _key(name, keys, "kinds")

@@ -121,7 +121,7 @@ class BagOfWords(Counted):
         for name in ("tfidf", "lowercase", "binary", "sublinear", "normalize"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 _refuse(name, getattr(self, name), "give True or False")
-        if self.analyzer not in ANALYZERS:
+        if not isinstance(self.analyzer, str) or self.analyzer not in ANALYZERS:
             _refuse("analyzer", self.analyzer, "legal are 'word', 'char' and 'char_wb'")
         self._check_runs()
         self._check_stop_words()
@@ -161,7 +161,7 @@ class BagOfWords(Counted):
             return
         try:
             weights = np.asarray(idf, dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             weights = np.array(np.nan)
         if words is None or weights.shape != (len(words),):
             _refuse("idf", idf, "give a number for each word of the vocabulary, or None")

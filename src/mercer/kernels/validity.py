@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import as_number, as_rng
 from mercer.domains import GramRows, Table, is_torch
 from mercer.engines import gram, pick
 from mercer.errors import InvalidInput
@@ -78,6 +79,7 @@ def check_kernel(
           a = -0.58471028   x = 3
     """
     kernel = k if isinstance(k, Kernel) else as_kernel(k)
+    rng = as_rng(random_state, "random_state")
     values = _Values(kernel, X, tol)
     name = _name(kernel)
     K = values.gram(values.points)
@@ -99,7 +101,7 @@ def check_kernel(
             counterexample=pair,
             message=f"{name} is not a kernel: it is not symmetric.",
         )
-    found = _indefinite(K, values, np.random.default_rng(random_state))
+    found = _indefinite(K, values, rng)
     if found is not None:
         message = f"{name} is not a kernel: it is not positive semidefinite."
         return replace(report, valid=False, counterexample=found, message=message)
@@ -265,7 +267,7 @@ def _check_finite(K: np.ndarray, name: str) -> None:
 def _check_tol(tol: float | None, eps: float) -> float:
     if tol is None:
         return math.sqrt(eps)
-    if isinstance(tol, bool | str) or np.ndim(tol) != 0 or not 0 <= float(tol) < 1:
+    if not 0 <= as_number(tol) < 1:
         raise InvalidInput(f"check_kernel: tol={tol!r}; give a number in [0, 1) or None.")
     return max(float(tol), 4 * eps)
 

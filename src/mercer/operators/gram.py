@@ -338,6 +338,7 @@ def rows_on_device(bound: Any, K: Any = None) -> Callable[[np.ndarray], Any]:
 def _product(K: Any, V: np.ndarray) -> np.ndarray:
     """Return K V, in the dtype of K: a float32 matrix is not copied to float64."""
     if not is_torch(K):
-        return K @ V.astype(K.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # for the caller to judge
+            return K @ V.astype(K.dtype, copy=False)
     with full_precision():
         return to_host(K @ K.new_tensor(np.ascontiguousarray(V)))

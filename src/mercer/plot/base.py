@@ -66,7 +66,7 @@ class Display:
         """Return points as numbers in one or two columns."""
         try:
             values = np.asarray(X, dtype=float)
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(f"{cls.__name__}: {name} holds no numbers ({error}).") from error
         values = values[:, None] if values.ndim == 1 else values
         if values.ndim != 2 or not values.shape[0] or not 1 <= values.shape[1] <= most:

@@ -143,7 +143,7 @@ class PosteriorDisplay(Display):
         given = np.linspace(*ends_of(points), n_points) if X is None else np.asarray(X)  # type: ignore[arg-type]
         try:
             x = np.sort(np.asarray(given, dtype=float).reshape(-1))
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(f"PosteriorDisplay: X holds no numbers ({error}).") from error
         if not x.size or (X is not None and x.size != len(given)):
             raise InvalidInput(

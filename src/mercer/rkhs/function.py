@@ -540,7 +540,7 @@ def _opened(kernel: Kernel) -> Kernel:
 def _check_offset(offset: Any, coef: Any) -> Any:
     try:
         offset = np.asarray(to_host(offset), dtype=float)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(f"Function: offset is not a number ({error}).") from error
     legal: tuple = ((), tuple(coef.shape[1:]))
     if coef.ndim == 1 and offset.shape == (1,):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import as_reals
 from mercer.domains import GramRows, beside, is_torch, namespace
 from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.kernels import RBF, Kernel, RadialBound, as_kernel, geometry_of, require_psd
@@ -60,8 +61,8 @@ def check_weights(weights: Any, n: int) -> np.ndarray:
     if weights is None:
         return np.full(n, 1.0 / n)
     try:
-        w = np.asarray(weights, dtype=float)
-    except (TypeError, ValueError) as error:
+        w = as_reals(weights)
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(f"{who()}: weights are not numbers ({error}).") from error
     if w.shape != (n,):
         raise InvalidInput(f"{who()}: weights have shape {w.shape}, expected ({n},): one a point.")

@@ -209,7 +209,7 @@ class BayesRule(ClassifierMixin, BaseEstimator):
             given = [given[name] for name in names.tolist()]
         try:
             p = np.asarray(given, dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             p = np.full(len(names), np.nan)
         if p.shape != names.shape or not (p >= 0).all() or not abs(p.sum() - 1) <= 1e-8:
             raise InvalidInput(
@@ -226,7 +226,7 @@ class BayesRule(ClassifierMixin, BaseEstimator):
             return 1.0 - np.eye(k)
         try:
             costs = np.asarray(self.costs, dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             costs = np.full((k, k), np.nan)
         if costs.shape != (k, k) or not np.isfinite(costs).all():
             raise InvalidInput(

@@ -175,7 +175,7 @@ def information_criteria(
     >>> 1 + int(np.argmax([information_criteria(fit, x, y).bic for fit in fits]))
     2
     """
-    check_is_fitted(model)
+    _check_model(model)
     if n_parameters is None:
         points = getattr(model, "kernel_", Linear()).domain.holds_points
         d = degrees_of_freedom(model, None if points else X)
@@ -189,6 +189,13 @@ def information_criteria(
             check_number(noise_variance, "noise_variance", 0.0)
         ell, n = _gaussian_likelihood(model, X, y, sample_weight, noise_variance, d)
     return InformationCriteria(ell, d, n)
+
+
+def _check_model(model: Any) -> None:
+    """Refuse what is no fitted estimator."""
+    if isinstance(model, type) or not hasattr(model, "fit"):
+        raise InvalidInput(f"{who()}: model={model!r} is no estimator; give a fitted one.")
+    check_is_fitted(model)
 
 
 def degrees_of_freedom(model: Any, X: Any = None) -> float:
@@ -221,7 +228,7 @@ def degrees_of_freedom(model: Any, X: Any = None) -> float:
     >>> degrees_of_freedom(model)
     0.75
     """
-    check_is_fitted(model)
+    _check_model(model)
     own = getattr(model, "degrees_of_freedom", None)
     if own is not None:
         found = np.asarray((own() if X is None else own(X)) if callable(own) else own)
@@ -274,7 +281,12 @@ def _gaussian_likelihood(
     w = check_weights(sample_weight, len(F))
     w = np.ones(len(F)) if w is None else w
     n, outputs = float(w.sum()), T.reshape(len(T), -1).shape[1]
-    squares = w @ (T.reshape(len(T), -1) - F.reshape(len(T), -1)) ** 2
+    with np.errstate(over="ignore"):
+        squares = w @ (T.reshape(len(T), -1) - F.reshape(len(T), -1)) ** 2
+    if not np.isfinite(squares).all():
+        raise InvalidInput(
+            f"{who()}: squared errors overflow; divide y by its size before the fit."
+        )
     if noise_variance is not None:
         log_norm = n * outputs * np.log(2 * np.pi * noise_variance)
         return float(-0.5 * (log_norm + squares.sum() / noise_variance)), n
@@ -301,7 +313,7 @@ def _numbers(ell: Any, d: Any, n: Any) -> tuple[np.ndarray, np.ndarray, np.ndarr
     ):
         try:
             array = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             array = np.array(np.nan)
         if (
             np.isnan(array).any()
@@ -723,6 +735,8 @@ def evidence(
         )
     U, s, Vt = heard(np.linalg.svd, A, full_matrices=False)
     h, c = np.hypot(1.0, s), U.T @ t
+    if not np.isfinite(h).all():
+        raise InvalidInput("evidence: X in units of the noise overflows; scale the columns of X.")
     mean = _times_root(root, Vt.T @ (s / h / h * c))
     with np.errstate(over="ignore"):
         misfit = np.sum((t - U @ c) ** 2) + np.sum((c / h) ** 2)
@@ -761,7 +775,7 @@ def _root(prior: Any, d: int) -> Any:
     legal = f"give a number > 0, {d} variances ≥ 0, or a {d} × {d} covariance matrix"
     try:
         value = np.asarray(prior, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InvalidInput(f"evidence: prior_variance={prior!r}; {legal}.") from None
     if isinstance(prior, bool | np.bool_) or value.shape not in ((), (d,), (d, d)):
         raise InvalidInput(f"evidence: prior_variance has shape {value.shape}; {legal}.")

@@ -357,6 +357,7 @@ def srm(
     if criterion not in CRITERIA:
         raise InvalidInput(f"srm: criterion={criterion!r}; give one of {', '.join(CRITERIA)}.")
     one = isinstance(models, Kernel | str) or hasattr(models, "fit")
+    one = one or not isinstance(models, Iterable)
     models = [] if one else list(models)
     if not models:
         raise InvalidInput("srm: give a list of models or kernels, the simplest first.")
@@ -390,15 +391,21 @@ def _holds_labels(y: Any, task: str) -> bool:
     """Whether kernels are to tell classes; NaN in y is refused with its row."""
     if task not in TASKS:
         raise InvalidInput(f"srm: task={task!r}; give one of {', '.join(TASKS)}.")
-    values = np.asarray(to_host(y))
+    try:
+        values = np.asarray(to_host(y))
+    except ValueError as error:
+        raise InvalidInput(f"srm: y cannot be read as an array ({error}).") from None
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         check_targets(values, len(values))
     if task != "auto":
         return task == "classification"
     if values.dtype.kind in "fiu" and values.size and (values == values.flat[0]).all():
         return False  # one number only: no classes to be told apart
-    with np.errstate(invalid="ignore"):  # it casts large numbers to whole ones
-        return type_of_target(values, input_name="y") in ("binary", "multiclass")
+    try:
+        with np.errstate(invalid="ignore"):  # it casts large numbers to whole ones
+            return type_of_target(values, input_name="y") in ("binary", "multiclass")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"srm: y holds neither numbers nor labels ({error}).") from None
 
 
 def _model(model: Any, X: Any, labels: bool, criterion: str) -> Any:
@@ -544,9 +551,9 @@ def _sizes(k: int, n_functions: Any, vc_dimensions: Any) -> list[Any]:
     for name, given in (("n_functions", n_functions), ("vc_dimensions", vc_dimensions)):
         if given is None:
             continue
-        if len(given) != k:
+        if np.ndim(given) != 1 or len(given) != k:
             raise InvalidInput(
-                f"srm: {name} has {len(given)} entries for {k} models; give one each."
+                f"srm: {name} has {np.size(given)} entries for {k} models; give one each."
             )
         return [("vc_dimension" if name == "vc_dimensions" else name, v) for v in given]
     return [None] * k

@@ -311,7 +311,7 @@ def row_labels(values: Any, sizes: Sequence[int], name: str) -> np.ndarray | Non
     own = np.repeat(np.arange(len(sizes)), sizes)
     listed = isinstance(values, tuple | list)
     if name == "blocks" and not listed and np.ndim(values) == 0 and not isinstance(values, str):
-        length = check_index(values, name, 1)
+        length = min(check_index(values, name, 1), max(total, 1))
         return own * total + np.concatenate([np.arange(size) for size in sizes]) // length
     apart = several and listed and len(values) == len(sizes)
     try:

@@ -54,10 +54,7 @@ class Pair:
 
 def named_kernel(kernel: Any) -> Kernel:
     """Return a kernel; one given by its name has the scale of the median distance."""
-    try:
-        k = as_kernel(kernel)
-    except InvalidInput as error:
-        raise InvalidInput(f"{who()}: {error}") from None
+    k = as_kernel(kernel)
     require_psd(k)
     if isinstance(kernel, str) and k.get_params(deep=False).get("length_scale") == "scale":
         k.set_params(length_scale="median")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.base import Domain
+from mercer.domains.base import Domain, check_structure
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, who
@@ -122,7 +122,7 @@ class Block:
 def as_points(X: Any) -> Any:
     """Return points that can be counted and sliced: frames as a `Table`, sparse ones as CSR."""
     if sp.issparse(X):
-        return X.tocsr()
+        return check_structure(X, who(), "X").tocsr()
     return Table.from_frame(X) if is_frame(X) else X
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.domains.base import check_structure
 from mercer.domains.graphs.rows import by_name, is_number
 from mercer.domains.labels import LabelCodes, is_hashable, is_missing
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
@@ -78,6 +79,8 @@ def part_of_matrix(A: Any, where: str, directed: bool = False) -> Part:
         )
     if A.dtype.kind not in "fiub":
         raise InvalidInput(f"{where}: an adjacency of type {A.dtype}; its entries must be numbers.")
+    if sp.issparse(A):
+        A = check_structure(A, where, "the adjacency")
     A = sp.csr_array(A, dtype=np.float64)
     if not A.has_canonical_format:
         A = A.copy()
@@ -189,7 +192,7 @@ def _columns(edges: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarr
         raise InvalidInput(f"{where}: weights are given twice, in edges and in weights.")
     try:
         weights = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InvalidInput(f"{where}: weights must be numbers, one for each edge.") from None
     if weights.shape != (len(E),):
         raise InvalidInput(

@@ -331,7 +331,7 @@ def _scores(substitution: Any, alphabet: Any) -> tuple[str, np.ndarray]:
         )
     try:
         S = np.asarray(substitution, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         S = np.zeros(0)
     a = len(alphabet)
     if S.shape != (a, a) or not np.isfinite(S).all():

@@ -431,7 +431,7 @@ class Spectrum(ViewedWindows):
                 w: np.ndarray = np.asarray(self.weights, dtype=np.float64)
                 good = w.shape == (len(lengths),) and bool((np.isfinite(w) & (w >= 0)).all())
                 good = good and bool((w > 0).any())
-            except (TypeError, ValueError):
+            except (OverflowError, TypeError, ValueError):
                 good = False
             if not good:
                 raise InvalidInput(

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import checks, state
 from mercer.checks import random_source
+from mercer.domains import moderate
 from mercer.errors import InvalidInput, speaking_for, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
@@ -375,6 +376,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             self._counts(int((w > 0).sum()), "of positive weight")
             self.kernel_ = kernel.fit_params(X, given)
             rng = random_source(self.random_state)
+            # Weights below 1 may have any common factor, and next to large ones loops are nothing.
+            (w,), _ = moderate([w], 0 if w.max() < 1 else 100)
             index, copy_of = copies_of(kernel, X, w)
             ws = np.bincount(copy_of, w)
             S = self._affinity(kernel.domain.take(X, index), ws, rng)

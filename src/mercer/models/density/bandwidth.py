@@ -331,8 +331,10 @@ def as_bandwidth(
         return Bandwidth(_checked(bandwidth, d), d)
     check_word(bandwidth)
     scales, total = column_scales(X, weights, bandwidth)
-    with np.errstate(under="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         value = rule_factor(bandwidth, total, d, kernel) * scales
+    if not np.isfinite(value).all():
+        raise InvalidInput(f"{who()}: bandwidth={bandwidth!r} overflows; scale the columns.")
     if not (value > 0).all():
         raise InvalidInput(f"{who()}: bandwidth={bandwidth!r} underflows; scale the columns.")
     return Bandwidth(float(value[0]) if d == 1 else value, d)
@@ -352,7 +354,7 @@ def centre_of(X: np.ndarray) -> np.ndarray:
     stay whole: it is a multiple of the power of two next to the width of the column.
     """
     low, high = X.min(axis=0), X.max(axis=0)
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         width = high - low
         middle = 0.5 * low + 0.5 * high
         unit = np.ldexp(1.0, np.frexp(np.where(width > 0, width, 1.0))[1])
@@ -431,7 +433,7 @@ def _checked(bandwidth: Any, d: int) -> Any:
         raise InvalidInput(_refusal(bandwidth))
     try:
         H = np.array(bandwidth, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InvalidInput(_refusal(bandwidth)) from None
     if H.shape == (1,) and d == 1:
         return _positive(H)

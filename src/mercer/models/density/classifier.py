@@ -410,7 +410,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             given = [given[name] for name in names]
         try:
             p = np.array(given, dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             p = np.array(np.nan)
         if p.shape != (len(names),) or not (p >= 0).all() or not abs(p.sum() - 1) <= SUM:
             raise InvalidInput(

@@ -187,7 +187,7 @@ def _checked(axes: Any, d: int) -> list[np.ndarray]:
         if d == 1 and not (isinstance(axes, list | tuple) and len(axes) == 1):
             axes = [axes]
         lines = [np.array(line, dtype=float) for line in axes]
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         lines = []
     if len(lines) != d or any(line.ndim != 1 or len(line) < 2 for line in lines):
         raise InvalidInput(

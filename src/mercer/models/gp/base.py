@@ -157,7 +157,7 @@ def stack_outputs(X: Any, Y: Any) -> tuple[Any, np.ndarray]:
     n = Tables().size(X)
     try:
         targets = np.asarray(Y.detach().cpu() if is_torch(Y) else Y, dtype=float)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(f"stack_outputs: Y is not a matrix of numbers ({error}).") from error
     if targets.ndim != 2 or len(targets) != n:
         raise InvalidInput(

@@ -138,7 +138,7 @@ def follow(
     if ((near == best.x[:, None]) & (near != box)).any():
         rest = max(max_iter - end.nit, 1)
         return follow(f, best, box, max_iter=rest, tol=tol, give_up=give_up)
-    if end.status == 0 and _steepness(best, box) <= STEEP * tol:
+    if end.status == 0 and _steepness(best, box) <= STEEP * float(tol):
         return Descent(best, True, "")
     return _judged(f, best, box, max_iter, tol)
 

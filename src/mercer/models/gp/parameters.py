@@ -260,7 +260,7 @@ class Parameters:
     def _all(self, theta: Any) -> np.ndarray:
         try:
             theta = np.asarray(theta, dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             raise InvalidInput(
                 f"{who()}: theta={theta!r}; give the logarithms of {self.names}."
             ) from None

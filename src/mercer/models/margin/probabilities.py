@@ -73,7 +73,7 @@ def fit_sigmoid(
     if not slope > LEAST_SLOPE:
         slope = LEAST_SLOPE
         mean = float((w * t).sum() / w.sum())
-        offset = float(np.log(mean / (1 - mean)))
+        offset = float(np.log(mean / max(1 - mean, np.finfo(float).eps)))
     return -slope / scale, -offset
 
 

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
+from mercer.domains import moderate, shifted
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     KernelEstimator,
@@ -201,7 +202,7 @@ class NeighborsBase(KernelEstimator):
         name = f"{type(self).__name__}: weights"
         try:
             w = np.asarray(self.weights(distances.copy()), dtype=float)
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(f"{name}: the function did not return numbers ({error}).") from error
         if w.shape != distances.shape:
             raise InvalidInput(
@@ -430,11 +431,13 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
     def _combine(self, where: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         """Return the mean of the neighbours' targets."""
         w = np.ones(where.shape) if weights is None else weights
-        T = self.y_fit_.reshape(len(self.y_fit_), -1)
+        (T,), shift = moderate([self.y_fit_.reshape(len(self.y_fit_), -1)])
         total = np.zeros((len(where), T.shape[1]))
         for q in range(where.shape[1]):
             total += w[:, q, None] * T[where[:, q]]
         total /= w.sum(axis=1, keepdims=True)
+        if shift:  # of numbers near the largest of all a mean may be rounded beyond it
+            total = shifted(np.clip(total, T.min(axis=0), T.max(axis=0)), shift)
         return total.reshape(len(where), *self.y_fit_.shape[1:])
 
     def predict(self, X: Any) -> np.ndarray:

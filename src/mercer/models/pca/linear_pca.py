@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer import checks, state
-from mercer.domains import largest
-from mercer.errors import InvalidInput, speaks
+from mercer.domains import largest, told_of_rows
+from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import TakesKernel, check_weights
 from mercer.kernels import Linear
 from mercer.models.pca.components import (
@@ -223,6 +223,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         self.solution_ = certificate(values, residual, allowed, found.way)
         self.solution_.unwrap()
 
+    @speaks
     def transform(self, X: Any) -> np.ndarray:
         """Return the coordinates of rows along the components, shape (n, k).
 
@@ -235,6 +236,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         X = self._check_X(X, Linear(), reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             Z = FeatureRows(Linear(), X, None).project(self.components_.T, self.mean_)
+        if not np.isfinite(Z).all():
+            i = int(np.argmin(np.isfinite(Z).all(axis=1)))
+            raise InvalidInput(
+                f"{who()}: coordinates of row {i} of X overflow; such a point is far outside the "
+                "training data. Scale the columns as in training."
+            )
         return Z / self._scales() if self.whiten else Z
 
     @speaks
@@ -250,7 +257,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         try:
             Z = check_array(X, dtype=np.float64, input_name="X", estimator="PCA")
         except ValueError as error:
-            raise InvalidInput(f"PCA.inverse_transform: {error}") from error
+            raise told_of_rows(error, X, "PCA.inverse_transform") from error
         if Z.shape[1] != self.n_components_:
             raise InvalidInput(
                 f"PCA.inverse_transform: X has {Z.shape[1]} columns; the model has "

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer.domains import told_of_rows
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import follows_data
 from mercer.kernels import radial_part
@@ -192,7 +193,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         try:
             Z = check_array(X, dtype=np.float64, input_name="X", estimator=who())
         except ValueError as error:
-            raise InvalidInput(f"{who()}: {error}") from error
+            raise told_of_rows(error, X, who()) from error
         if Z.shape[1] != k:
             raise InvalidInput(
                 f"{who()}: X has {Z.shape[1]} columns; the model has {k} components."

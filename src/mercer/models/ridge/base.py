@@ -142,7 +142,7 @@ class Ridge(KernelEstimator):
             return float(alpha)
         try:
             value = np.asarray(np.nan if np.asarray(alpha).dtype == bool else alpha, dtype=float)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             value = np.array(np.nan)
         if value.ndim > 1 or value.size not in (1, outputs) or not np.isfinite(value).all():
             raise InvalidInput(

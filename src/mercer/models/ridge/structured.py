@@ -71,7 +71,7 @@ def canonical(kernel: Kernel, Y: Any, name: str) -> tuple[Any, Any]:
 def _refuse_objects(Y: Any, name: str) -> None:
     """Refuse text and other objects as outputs of a kernel on numbers, and say what takes them."""
     odd = odd_point(Y)
-    if odd is None and isinstance(Y, list | tuple | np.ndarray):
+    if odd is None and isinstance(Y, list | tuple | np.ndarray) and np.ndim(Y):
         odd = next((v for v in Y if isinstance(v, str | bytes)), None)
     if odd is not None:
         raise InvalidInput(
@@ -388,10 +388,7 @@ class StructuredKernelRidge(Ridge):
 
     def _output_kernel(self) -> Kernel:
         with speaking_for("StructuredKernelRidge: output_kernel"):
-            try:
-                kernel = as_kernel(self.output_kernel)
-            except InvalidInput as error:
-                raise InvalidInput(f"{who()}: {error}") from None
+            kernel = as_kernel(self.output_kernel)
             if not kernel.domain.holds_points:
                 raise InvalidInput(
                     f"{who()}='precomputed' does not tell l(y, y) of candidates; give a function "

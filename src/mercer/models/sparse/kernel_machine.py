@@ -15,12 +15,19 @@ from sklearn.base import (
 )
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mercer import state
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import TakesKernel, check_labels, check_weights, is_stream, score_blocks
+from mercer.estimator import (
+    TakesKernel,
+    check_labels,
+    check_weights,
+    count_targets,
+    is_stream,
+    score_blocks,
+)
 from mercer.features import (
     CHOICE,
     PROTOTYPES,
@@ -174,9 +181,9 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
                     "KernelMachine: requires y to be passed, but the target y is None."
                 )
             y = to_host(y, "y")
-            if _num_samples(y) != n:
+            if (values := count_targets(y)) != n:
                 raise InvalidInput(
-                    f"KernelMachine: X has {n} rows and y has {_num_samples(y)}; inconsistent "
+                    f"KernelMachine: X has {n} rows and y has {values}; inconsistent "
                     "numbers of samples."
                 )
             if is_classifier(model) and np.asarray(y, dtype=object).ndim == 1:
@@ -194,7 +201,15 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
                     f"KernelMachine: {type(model).__name__} takes no sample_weight; fit without "
                     "weights, or choose an estimator that takes them."
                 )
-            self.estimator_ = model.fit(map_to_prototypes(self, X), y, **extra)
+            features = map_to_prototypes(self, X)
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):  # the model judges its answer
+                    self.estimator_ = model.fit(features, y, **extra)
+            except InvalidInput:
+                raise
+            except (OverflowError, TypeError, ValueError) as error:
+                said = f"{type(model).__name__}.fit: {error}"
+                raise InvalidInput(f"KernelMachine: {said}") from error
             if isinstance(coef := vars(model).get("coef_"), np.ndarray):
                 # BLAS rounds by the order in memory, which a model file does not keep.
                 vars(model)["coef_"] = np.ascontiguousarray(coef)

@@ -7,12 +7,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer import state
 from mercer.domains import Table, Tables, to_host
 from mercer.errors import InvalidInput, naming, speaks
-from mercer.estimator import check_same_points, check_weights, r_squared, set_params
+from mercer.estimator import (
+    check_same_points,
+    check_weights,
+    count_targets,
+    r_squared,
+    set_params,
+)
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.margin import FOLDS
@@ -109,9 +115,9 @@ class TableModel(BaseEstimator):
         else:
             encoder = TableEncoder(self.categorical, self.max_categories)
             Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
-        if Z.shape[0] != _num_samples(y):
+        if Z.shape[0] != (values := count_targets(y)):
             raise InvalidInput(
-                f"{owner}: X has {Z.shape[0]} rows and y has {_num_samples(y)} values, "
+                f"{owner}: X has {Z.shape[0]} rows and y has {values} values, "
                 "inconsistent numbers of samples; give one value for each row."
             )
         return encoder, Z, kernel
@@ -413,7 +419,7 @@ def _target_numbers(y: Any) -> np.ndarray:
     try:
         y = column_or_1d(y, dtype=np.float64, warn=True)
         assert_all_finite(y, input_name="y")
-    except ValueError as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"TableRegressor: y must hold one finite number a row: {error}"
         ) from error

@@ -101,7 +101,7 @@ class FoldJudge:
         value = self.scorer(model, X, *(() if y is None else (y,)), **options)
         try:
             return float(value)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             raise InvalidInput(f"scoring must return a number, got {value!r}.") from None
 
     def of_values(self, answer: Answer, y: np.ndarray, weights: Any) -> float:
@@ -163,7 +163,7 @@ class WarmStarts:
 def _number(value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return np.inf
     return number if number == number else np.inf
 

@@ -68,7 +68,7 @@ class TuneData:
         if not self.classifier:
             try:
                 spread = float(np.std(np.asarray(self.y, dtype=float), axis=0).max())
-            except (TypeError, ValueError):  # outputs that are not numbers
+            except (OverflowError, TypeError, ValueError):  # outputs that are not numbers
                 spread = 1.0
         mean = mean if np.isfinite(mean) and mean > 0 else 1.0
         return Units(mean, spread if spread > 0 else 1.0, len(self))

@@ -235,7 +235,7 @@ def theta_of_ridge(
             T = T[:, 1:] if len(classes) == 2 else T  # for two classes one column
         else:
             T = np.asarray(data.y, dtype=float).reshape(len(data), -1)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     if not np.isfinite(T).all():
         return None

@@ -7,7 +7,7 @@ whole number or a list of choices, is an `Axis`: the values to try first, and th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,6 +57,10 @@ class TuneOptions:
             rng = check_random_state(self.random_state)
         except ValueError as error:
             raise InvalidInput(f"tune: random_state: {error}") from None
+        if not isinstance(fixed, Sequence | Set | None):
+            raise InvalidInput(f"tune: fixed={fixed!r}; give names of parameters, or none.")
+        if not isinstance(self.bounds, Mapping | None):
+            raise InvalidInput(f"tune: bounds={self.bounds!r}; give a dict from name to limits.")
         names = [fixed] if isinstance(fixed, str) else list(fixed or ())
         limits = dict(self.bounds or {})
         check_names(self.over, names, limits)

@@ -291,7 +291,7 @@ def _vector(value: Any, name: str, m: int) -> np.ndarray:
     """Return m finite numbers, or raise `InvalidInput`."""
     try:
         v = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         v = np.zeros((0, 0))
     if v.shape != (m,):
         raise InvalidInput(

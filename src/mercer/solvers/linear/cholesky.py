@@ -106,7 +106,10 @@ def factor(
             require_definite(K)
             check_square(K)
             K, overwrite = dense_copy(K)
-        K = np.asarray(K)
+        try:
+            K = np.asarray(K)
+        except ValueError as error:  # rows of several lengths
+            raise InvalidInput(f"{who()}: K is no matrix: {error}") from None
         n = check_square(K)
         ridge = check_ridge(ridge, n)
         check_finite_symmetric(K)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemv
-from sklearn.utils import check_random_state
 
-from mercer.checks import check_index, check_number
+from mercer.checks import as_reals, check_index, check_number, random_source
 from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.lapack import dgemm, dtrsm, eigh, product
@@ -199,7 +198,7 @@ def pivoted(
     rank = min(n, check_index(rank, "rank", 0))
     check_number(tol, "tol", 0.0, closed=True)
     fixed = None if block is None else check_index(block, "block", 1)
-    rng = check_random_state(random_state)
+    rng = random_source(random_state)
     with speaking_for(describe(A, "rpcholesky")):
         start = _checked_diagonal(A)
         w = _checked_weights(sample_weight, n)
@@ -264,7 +263,10 @@ def _checked_weights(weights: Any, n: int) -> np.ndarray:
     """Return weights whose largest is 1."""
     if weights is None:
         return np.ones(n)
-    w = np.asarray(weights, dtype=np.float64)
+    try:
+        w = as_reals(weights)
+    except (OverflowError, TypeError, ValueError):
+        w = np.zeros(0)
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any():
         raise InvalidInput(f"{who()}: sample_weight must hold {n} finite numbers ≥ 0.")
     return w / (w.max(initial=0.0) or 1.0)

@@ -272,7 +272,7 @@ def _largest(values: np.ndarray) -> float:
 def _vector(value: Any, name: str, n: int) -> np.ndarray:
     try:
         out = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InvalidInput(f"{who()}: {name} is not a vector of numbers.") from None
     if out.shape != (n,):
         raise InvalidInput(f"{who()}: {name} has shape {out.shape}; give one number a row, ({n},).")

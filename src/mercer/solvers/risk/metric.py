@@ -50,6 +50,7 @@ _RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
 SHARED = 8.4  # bytes for each entry of K: the array, and panels of it
 ROOM = 4.0  # matrices that must fit for both triangles of K to be kept for products
 TAME, EVEN = 1e5, 1e-2  # trace over ridge, and least over largest s, for which float32 will do
+SINGLE = 1e37  # what float32 holds, with room for sums
 COMPACT = 0.6  # part of the rows up to which those with S > 0 are factorised by themselves
 
 
@@ -125,7 +126,8 @@ class SharedGram(Operator):
         used = np.flatnonzero(s > 0)
         self._s, self._ridge, self._part = s, ridge, None
         fits = 9 * (self.n**2 + len(used) ** 2) < get_config().memory
-        tame = float(s**2 @ self._diagonal) < TAME * ridge and s.min() > EVEN * s.max()
+        tame = float(s**2 @ self._diagonal) < min(TAME * ridge, SINGLE)
+        tame = tame and s.min() > EVEN * s.max()
         self._kind = np.float32 if rough and fits and tame else np.float64
         small = len(used) <= COMPACT * self.n or self._kind is np.float32
         self._index = used if fits and small else None

@@ -172,7 +172,7 @@ def as_features(Phi: Any) -> Any:
     else:
         try:
             entries = Phi = np.ascontiguousarray(Phi, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"{who()}: the features are no numbers ({error}); give an "
                 "array of floats, or a sparse matrix."
@@ -203,7 +203,7 @@ def as_numbers(values: Any, n: int, name: str) -> np.ndarray:
     """Return n finite numbers in float64, or raise `InvalidInput`."""
     try:
         out = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"{who()}: {name} are no numbers ({error}); give {n} of them."
         ) from error

@@ -146,6 +146,11 @@ def _leaves(kernel: Any, X: Any, Y: Any, centre: Any) -> Any:
     px = (X - centre) @ A
     py = px if Y is None else (Y - centre) @ A
     diagonal = np.diag(A)
+    if not diagonal[0] > 0:
+        raise InvalidInput(
+            f"{who()}: squares of the length scale of {kernel!r} overflow; divide the points by "
+            "their size."
+        )
     alike = np.array_equal(A, np.diag(np.full(len(A), diagonal[0])))
     return _Leaf(
         kernel,

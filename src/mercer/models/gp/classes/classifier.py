@@ -495,7 +495,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         if diag is not None:
             try:
                 prior = np.asarray(diag, dtype=float)
-            except (TypeError, ValueError):
+            except (OverflowError, TypeError, ValueError):
                 prior = np.full(m, np.nan)
             if prior.shape != (m,):
                 raise InvalidInput(
@@ -509,8 +509,10 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
                 raise InvalidInput(f"{owner}: {what}; k(x, x) is a finite number ≥ 0.")
             return prior
         own = gram_of(self.kernel_, self.gram_fit_).diagonal()
-        cross = np.square(gram_of(self.kernel_, X, self.X_fit_).to_dense())
-        least = np.divide(cross, own, out=np.zeros_like(cross), where=own > 0)
+        with np.errstate(over="ignore"):
+            cross = np.square(gram_of(self.kernel_, X, self.X_fit_).to_dense())
+            least = np.divide(cross, own, out=np.zeros_like(cross), where=own > 0)
+        self._finite(least)
         return np.maximum(np.average(own, weights=self.sample_weight_), least.max(axis=1))
 
     @property

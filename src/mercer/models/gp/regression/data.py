@@ -183,7 +183,7 @@ def _variances(given: Any, name: str, n: int, legal: str) -> float | np.ndarray:
     try:
         kind = np.asarray(given).dtype.kind
         value = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         kind, value = "O", np.array(np.nan)
     if kind not in "fiu":
         raise InvalidInput(f"{who()}: {name}={shown}; {legal}.")
@@ -228,7 +228,7 @@ class Basis:
     @classmethod
     def of(cls, mean: Any, kernel: Kernel, X: Any, weights: np.ndarray | None) -> Basis | None:
         """Return the basis that the word `mean` means for these points; None for "zero"."""
-        if mean not in MEANS or not isinstance(mean, str):
+        if not isinstance(mean, str) or mean not in MEANS:
             raise InvalidInput(f"{who()}: mean={mean!r}; give 'zero', 'constant' or 'linear'.")
         if mean == "zero":
             return None
