@@ -76,9 +76,9 @@ def as_kernel(kernel: Any, offset: float = 1.0) -> Kernel:
         if kernel not in SHORT_NAMES:
             found = nearest(kernel, SHORT_NAMES)
             raise InvalidInput(
-                f"{who()}: kernel={kernel!r} is not a known name{f' ({found!r}?)' if found else ''}; "
-                f"legal are {', '.join(SHORT_NAMES)}, "
-                "a Kernel such as mercer.RBF(), or a function of two points."
+                f"{who()}: kernel={kernel!r} is not a known name"
+                f"{f' ({found!r}?)' if found else ''}; legal are {', '.join(SHORT_NAMES)}, a "
+                "Kernel such as mercer.RBF(), or a function of two points."
             )
         named = SHORT_NAMES[kernel]()
         return named.set_params(offset=offset) if isinstance(named, Polynomial) else named
