@@ -660,6 +660,15 @@ def test_columns_are_chosen_with_any_kernel_and_with_planes(options):
     assert own.loo_error_ == pytest.approx(np.mean((own.loo() - t) ** 2), rel=1e-9)
 
 
+def test_planes_are_not_caught_by_a_common_bandwidth_that_is_tiny():
+    rng = np.random.default_rng(1)
+    P = rng.normal(size=(200, 3))
+    t = np.sin(2 * P[:, 0]) + 0.5 * P[:, 1] + 0.3 * rng.normal(size=200)
+    common, own = (NadarayaWatson(w, degree=1).fit(P, t) for w in ("loo", "loo-columns"))
+    assert common.bandwidth_.max() < 0.05  # no step along a column leads away from there
+    assert own.loo_error_ < 0.5 * common.loo_error_ and own.bandwidth_.min() > 0.15
+
+
 def test_columns_that_do_not_vary_one_column_weights_and_classes():
     P, t = with_noise_column(60, 4)
     wider = np.column_stack([P, np.full(60, 7.0)])

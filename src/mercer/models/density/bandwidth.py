@@ -207,7 +207,9 @@ def smoothing(name: Any) -> Smoothing:
         rbf = isinstance(name, RBF) or (isinstance(name, str) and name == "rbf")
         known = "gaussian" if rbf else None
         if isinstance(name, Matern):
-            known = {0.5: "exponential", math.inf: "gaussian"}.get(name.nu)
+            known = {0.5: "exponential", math.inf: "gaussian"}.get(
+                name.get_params(deep=False)["nu"]
+            )
         same = f" It is kernel={known!r}, with the length scale as bandwidth." if known else ""
         raise InvalidInput(
             f"{who()}: kernel={name!r} is no smoothing kernel; give one of "

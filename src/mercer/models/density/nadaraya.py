@@ -33,6 +33,8 @@ from mercer.models.density.bandwidth import (
     check_word,
     column_scales,
     is_smoothing,
+    row_number,
+    rule_factor,
     smoothing,
 )
 from mercer.models.density.kernel_density import (
@@ -187,14 +189,18 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         )
         found = base.scaled(factor)
         if asked == COLUMNS and X.shape[1] > 1:
-            found = self._by_columns(found, X, weights, loss)
+            rule = rule_factor("scott", row_number(weights), X.shape[1], kernel) * scales
+            found = self._by_columns([found.value, rule], X, weights, loss)
         near, _ = self._near(found, X, weights)
         losses = self._loss(near.Y)(slice(0, len(X)), near.left_out())
         self.loo_error_ = float(near.mean(losses))
         return found.value
 
-    def _by_columns(self, start: Bandwidth, X: np.ndarray, weights: Any, loss: Any) -> Bandwidth:
-        """Return a bandwidth for each column with a small error at points left out."""
+    def _by_columns(self, starts: list[Any], X: np.ndarray, weights: Any, loss: Any) -> Bandwidth:
+        """Return a bandwidth for each column with a small error at points left out.
+
+        The best of searches from several places: planes have minima that are not the least.
+        """
 
         def error(lengths: np.ndarray) -> float:
             near, frame = self._near(Bandwidth(lengths, X.shape[1]), X, weights)
@@ -202,7 +208,9 @@ class LocalEstimator(TakesKernel, BaseEstimator):
 
         with np.errstate(over="ignore"):
             widest = np.minimum(WIDEST * (X.max(axis=0) - X.min(axis=0)), HUGE)
-        return Bandwidth(choose_columns(error, start.value, widest)[0], X.shape[1])
+        places = [np.where(widest > 0, start, starts[0]) for start in starts]
+        found = [choose_columns(error, place, widest) for place in places]
+        return Bandwidth(min(found, key=lambda each: each[1])[0], X.shape[1])
 
     def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: Any) -> tuple[Near, Frame]:
         """Return what answers, for rows of positive weight, and coordinates to ask it in."""
@@ -312,9 +320,10 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
         A number, one a column, a symmetric positive definite matrix H, a rule, "scott" or
         "silverman", or "loo": the standard deviation of each column times the common factor with
         the smallest squared error at points left out, as `loo` has them. "loo-columns" goes on from
-        there and makes that error small in the bandwidth of each column, one after the other, until
-        no step along a column lowers it: a column that tells nothing of y gets a wide one, up to
-        64 times its range, and counts no more. It takes some ten times as long for each column.
+        there, and from Scott's rule, and makes that error small in the bandwidth of each column,
+        one after the other, until no step along a column lowers it: a column that tells nothing of
+        y gets a wide one, up to 64 times its range, and counts no more. It takes some ten times as
+        long for each column.
         A row is left out with all its weight; its copies stay, so that rows given several times
         speak for a small bandwidth: give such rows once, with weights. The search ends at a tenth
         of the median distance to the nearest other place. Of several outputs each error is relative
