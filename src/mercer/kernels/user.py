@@ -48,7 +48,7 @@ class Counterexample:
 
     def __str__(self) -> str:
         shown = [_show(point) for point in self.points]
-        if self.coefficients is None:
+        if self.coefficients is None or self.value is None:
             x, y = shown
             return (
                 "counterexample: two values that should be equal\n"
@@ -58,7 +58,7 @@ class Counterexample:
             )
         lines = [
             f"counterexample: {len(self)} point{'s' * (len(self) > 1)} xᵢ and coefficients aᵢ with "
-            f"Σᵢⱼ aᵢaⱼk(xᵢ, xⱼ) = {self.value:.6g} < 0"
+            f"Σᵢⱼ aᵢaⱼk(xᵢ, xⱼ) = {figure(self.value)} < 0"
         ]
         for a, point in zip(self.coefficients, shown, strict=True):
             lines.append(f"    a = {a:+.8f}   x = {point}")

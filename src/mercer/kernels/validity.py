@@ -73,8 +73,8 @@ def check_kernel(
     max is not a kernel: it is not positive semidefinite.
       points              3
       symmetric           yes
-      smallest eigenvalue -1.17762
-      counterexample: 2 points xᵢ and coefficients aᵢ with Σᵢⱼ aᵢaⱼk(xᵢ, xⱼ) = -1.16228 < 0
+      smallest eigenvalue -1.178
+      counterexample: 2 points xᵢ and coefficients aᵢ with Σᵢⱼ aᵢaⱼk(xᵢ, xⱼ) = -1.162 < 0
           a = +0.81124219   x = 1
           a = -0.58471028   x = 3
     """

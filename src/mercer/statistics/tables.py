@@ -431,8 +431,7 @@ def _described(vectors: TableVectors, name: str, n: int) -> tuple[str, dict, dic
     """Return the kind of a column, and what it is like in each table."""
     if name in vectors.flags:
         gaps = vectors.gaps[vectors.flags[name]]
-        before, after = (float(part.mean()) for part in (gaps[:n], gaps[n:]))
-        return "missing", {"missing": before}, {"missing": after}
+        return "missing", {"missing": float(gaps[:n].mean())}, {"missing": float(gaps[n:].mean())}
     values = vectors.columns[name]
     kind = "category" if values.dtype == object else "number"
     described = _shares if kind == "category" else _moments
