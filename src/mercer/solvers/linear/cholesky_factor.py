@@ -76,31 +76,30 @@ class TriangularFactor(ABC):
 class CholeskyFactor(TriangularFactor):
     """The lower triangular L with L Lᵀ = K + D + jitter·I, and what follows from it.
 
-        Made by `factor`. Everything is float64.
+    Made by `factor`. Everything is float64.
 
-        Parameters
-        ----------
-        a : ndarray of shape (n, n), Fortran order
-            L in the lower triangle, K itself in the strict upper one.
-        jitter : float
-            What was added to the diagonal to make the factorisation succeed.
-        diagonal : ndarray of shape (n,)
-            The diagonal of K + D, without jitter.
+    Parameters
+    ----------
+    a : ndarray of shape (n, n), Fortran order
+        L in the lower triangle, K itself in the strict upper one.
+    jitter : float
+        What was added to the diagonal to make the factorisation succeed.
+    diagonal : ndarray of shape (n,)
+        The diagonal of K + D, without jitter.
 
-        Attributes
-        ----------
-        n : int
-            Order of the matrix.
-        jitter : float
-            As above; 0.0 when nothing was added.
+    Attributes
+    ----------
+    n : int
+        Order of the matrix.
+    jitter : float
+        As above; 0.0 when nothing was added.
 
-        Examples
-        --------
-        >>> import numpy as np
-    from scipy.linalg import blas, lapack
-        >>> from mercer.solvers import factor
-        >>> factor(np.diag([4.0, 16.0])).half_solve(np.array([2.0, 4.0]))
-        array([1., 1.])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import factor
+    >>> factor(np.diag([4.0, 16.0])).half_solve(np.array([2.0, 4.0]))
+    array([1., 1.])
     """
 
     def __repr__(self) -> str:
