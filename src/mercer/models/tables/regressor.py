@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer import state
-from mercer.domains import Table, Tables, to_host
+from mercer.domains import RowBlocks, Table, Tables, to_host
+from mercer.domains.blocks import Block
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import check_same_points, check_weights, r_squared, set_params
+from mercer.estimator import (
+    NumericTargets,
+    as_stream,
+    check_same_points,
+    check_weights,
+    r_squared,
+    set_params,
+    takes_blocks,
+)
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.ridge import KernelRidge
@@ -23,7 +34,7 @@ class Inside:
     """What a table model fits: rows as its kernel sees them, a scaled target, a model."""
 
     encoder: TableEncoder | TableColumns
-    Z: np.ndarray | Table
+    Z: np.ndarray | Table | RowBlocks
     target: Any
     weights: Any
     model: Any
@@ -80,7 +91,7 @@ class TableModel(BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[TableEncoder | TableColumns, Any, Any]:
         """Return what reads the columns, the rows as the kernel takes them, and the kernel."""
-        if y is None:
+        if y is None and not isinstance(X, RowBlocks):
             # the words that scikit-learn's common checks look for
             raise InvalidInput(
                 f"{type(self).__name__}: requires y to be passed, but the target y is None."
@@ -92,6 +103,8 @@ class TableModel(BaseEstimator):
             )
         owner, kernel = type(self).__name__, self.kernel
         encoder: Any
+        if isinstance(X, RowBlocks):
+            return self._encode_blocks(X)
         if kernel == "auto" or _chooses_columns(kernel):
             encoder, Z, kernel = self._columns(X, sample_weight)
         else:
@@ -103,6 +116,16 @@ class TableModel(BaseEstimator):
                 "inconsistent numbers of samples; give one value for each row."
             )
         return encoder, Z, kernel
+
+    @speaks
+    def _encode_blocks(self, blocks: RowBlocks) -> tuple[TableEncoder | TableColumns, Any, Any]:
+        """Encode rows in blocks as they come; a kernel is proposed for some of them."""
+        if self.kernel == "auto" or _chooses_columns(self.kernel):
+            some, _, weight = blocks.sample(_SEEN, 0, with_targets=True)
+            columns, Z, kernel = self._columns(some, weight)
+            return columns, blocks.select(Z.names) if isinstance(Z, Table) else blocks, kernel
+        encoder = TableEncoder(self.categorical, self.max_categories).fit(blocks)
+        return encoder, blocks.with_points(encoder.transform), self.kernel
 
     @speaks
     def _columns(self, X: Any, sample_weight: Any) -> tuple[TableColumns, Any, Kernel]:
@@ -189,6 +212,7 @@ class TableModel(BaseEstimator):
         return tags
 
 
+_SEEN = 2000  # rows of blocks that a kernel is proposed for
 NO_SCALE = "the target's scale of a {} is not a finite number"
 
 
@@ -255,15 +279,16 @@ class TableRegressor(RegressorMixin, TableModel):
     score = r_squared
 
     @speaks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableRegressor:
         """Fit the encoder and the model.
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table.
+        X : data frame, Table, dict of columns, 2-D array or RowBlocks
+            The table. `mercer.RowBlocks` bring rows that need not fit memory, with their targets
+            and weights: they are encoded block by block, and the model is one of centres.
         y : array-like of shape (n_rows,)
-            The target, finite numbers.
+            The target, finite numbers; may be left out where the blocks carry it.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows.
 
@@ -280,6 +305,8 @@ class TableRegressor(RegressorMixin, TableModel):
 
     @speaks("TableRegressor")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        if isinstance(X, RowBlocks):
+            return self._inside_blocks(as_stream(X, y, sample_weight))
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         y = _target_numbers(y)
@@ -293,6 +320,27 @@ class TableRegressor(RegressorMixin, TableModel):
         model = KernelRidge(kernel, alpha=self.alpha)
         return Inside(encoder, Z, (y - mean) / scale, weights, model, mean, scale)
 
+    def _inside_blocks(self, blocks: RowBlocks) -> Inside:
+        """Encode blocks; the scale of their target takes three passes."""
+        if (several := np.shape(blocks.first().y)[1:]) and several != (1,):
+            raise InvalidInput(
+                f"TableRegressor: the blocks carry {several[0]} targets; it takes one, so name one "
+                "column as target=, and fit a model for each."
+            )
+        blocks = blocks.with_targets(NumericTargets("TableRegressor"))
+        encoder, Z, kernel = self._encode(blocks, None, None)
+        unit = max(float(np.abs(block.y).max()) for block in blocks) or 1.0
+        total = fsum(_summed(block, np.ones_like) for block in blocks)
+        mean = fsum(_summed(block, lambda y: y / unit) for block in blocks) / total
+        squares = fsum(_summed(block, lambda y: (y / unit - mean) ** 2) for block in blocks)
+        scale = unit * float(np.sqrt(squares / total))
+        if scale <= 1e-13 * unit:
+            scale = 1.0
+        target = Standardised(unit * mean, scale)
+        model = KernelRidge(kernel, alpha=self.alpha)
+        return Inside(encoder, Z.with_targets(target), None, None, model, unit * mean, scale)
+
+    @takes_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row.
 
@@ -350,6 +398,24 @@ class TableRegressor(RegressorMixin, TableModel):
         """
         check_is_fitted(self)
         return self.y_mean_ + self.y_scale_ * self.model_.loo(self._encoded_again(X, "loo"))
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """Targets centred and scaled, block by block."""
+
+    mean: float
+    scale: float
+
+    def __call__(self, y: np.ndarray) -> np.ndarray:
+        """Return the targets of a block in the model's units."""
+        return (y.ravel() - self.mean) / self.scale
+
+
+def _summed(block: Block, values: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return the weighted sum of a function of the targets of a block."""
+    found = values(block.y.ravel())
+    return float(found.sum() if block.weight is None else block.weight @ found)
 
 
 def _chooses_columns(kernel: Any) -> bool:
