@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from mercer.domains.blocks import Block, no_weight
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import takes_blocks
-from mercer.features.summaries import StreamedMoments, Tally, moments
+from mercer.kernels import StreamedMoments, moments
 from mercer.memory import require_memory
 from mercer.settings import get_config
 
@@ -205,6 +205,7 @@ def _key(value: Any) -> str | None:
 
 _HALF = 2.0**-0.5
 _BLOCKS = 4  # so many are read, encoded, held and multiplied at once
+_CATEGORY = 2000  # bytes of memory that a category is worth at least
 _NO_MOMENTS = (0.0, 0.0, 1.0)  # of a column of categories
 
 
@@ -309,9 +310,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in columns:
             if column.kind == "category" or column.name in forced:
                 kinds.append("category")
-                tally = Tally(column.name)
-                tally.add(column.labels(), weight)
-                categories.append(tally.frequent(int(self.max_categories)))
+                count = _counted({}, column.labels(), weight)
+                categories.append(_frequent(count, int(self.max_categories)))
                 found.append(_NO_MOMENTS)
             else:
                 kinds.append("number")
@@ -342,20 +342,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not weight:
             raise no_weight()
         streams = {n: stream for n, stream in streams.items() if n not in texts}
-        tallies = {n: Tally(n) for n in names if n in texts}
+        counts: dict[str, dict[str | None, float]] = {n: {} for n in names if n in texts}
         for turn in range(1, StreamedMoments.PASSES if streams else 2):
             for stream in streams.values():
                 stream.end_of_pass()
             for block, columns in _blocks_of_columns(blocks, known):
                 _add_numbers(columns, streams, texts, block.weight)
                 for column in columns if turn == 1 else ():
-                    if column.name in tallies:
-                        tallies[column.name].add(column.labels(), block.weight)
-                        tallies[column.name].require_few()
+                    if column.name in counts:
+                        _counted(counts[column.name], column.labels(), block.weight)
+                        _require_few(counts[column.name], column.name)
         for stream in streams.values():
             stream.end_of_pass()
         limit = int(self.max_categories)
-        categories = [tallies[n].frequent(limit) if n in texts else () for n in names]
+        categories = [_frequent(counts[n], limit) if n in texts else () for n in names]
         _require_room(most, len(streams) + sum(map(len, categories)))
         kinds = ["category" if n in texts else "number" for n in names]
         found = [_NO_MOMENTS if n in texts else streams[n].result() for n in names]
@@ -535,3 +535,30 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if not weight.any():
         raise InvalidInput("TableEncoder: all sample_weight are zero; leave out no more than some.")
     return weight
+
+
+def _counted(
+    count: dict[str | None, float], labels: Sequence[str | None], weight: np.ndarray | None
+) -> dict[str | None, float]:
+    """Add to the weight of each category that of its rows, and return all."""
+    weights = np.ones(len(labels)) if weight is None else weight
+    for key, w in zip(labels, weights, strict=True):
+        if w > 0:
+            count[key] = count.get(key, 0.0) + w
+    return count
+
+
+def _frequent(count: dict[str | None, float], most: int) -> tuple[str | None, ...]:
+    kept = sorted(count, key=lambda k: (-count[k], k is None, k or ""))[:most]
+    return tuple(sorted(kept, key=lambda k: (k is None, k or "")))
+
+
+def _require_few(count: Sized, name: str) -> None:
+    """Refuse more categories than the memory budget lets a column have."""
+    most = max(1000, get_config().memory // _CATEGORY)
+    if len(count) > most:
+        raise InvalidInput(
+            f"{who()}: column {name!r} holds more than {most} different texts, as names or "
+            "identifiers do, too many to count under this memory budget; leave the column out: "
+            f"drop=[{name!r}]."
+        )
