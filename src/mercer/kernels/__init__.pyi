@@ -92,7 +92,6 @@ from mercer.kernels.scales import (
     moments as moments,
     select_distance as select_distance,
     spread_rows as spread_rows,
-    weighted_median as weighted_median,
 )
 from mercer.kernels.set_kernel import SetKernel as SetKernel, averaged as averaged
 from mercer.kernels.spectral import (
