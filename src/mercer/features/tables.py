@@ -172,8 +172,12 @@ def _kind(values: np.ndarray, name: str) -> str:
             f"{who()}: column {name!r} holds dates; turn it into a number first, "
             "for example days since a fixed date, or drop it."
         )
+    entries = values.tolist()
+    types = {*map(type, entries)}
+    if str in types and types <= {str, type(None)}:
+        return "category"
     kind = "number"
-    for i, value in enumerate(values.tolist()):
+    for i, value in enumerate(entries):
         if is_missing(value):
             continue
         if isinstance(value, str | bool | np.bool_):
