@@ -26,11 +26,10 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["_build"]
-templates_path = ["_templates"]
 default_role = "py:obj"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
-autosummary_generate = True
+autosummary_generate = False  # api_pages writes them
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

@@ -1,10 +1,12 @@
 """Let docstrings be read as plain text: |x| is a modulus, not a substitution of reStructuredText.
 
-Methods that scikit-learn adds to every estimator to route metadata are left out of the reference.
+What a class inherits from scikit-learn is told in the first paragraph of its docstring there: the
+rest of it links to pages of scikit-learn's manual.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -25,16 +27,19 @@ def escape_bars(line: str) -> str:
 
 
 def _process(app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    if what in ("method", "property") and _origin(item).partition(".")[0] == "sklearn":
+        end = lines.index("") if "" in lines else len(lines)
+        lines[end:] = ["", "As in scikit-learn."]
     lines[:] = [escape_bars(line) for line in lines]
 
 
-def _skip(app: Sphinx, what: str, name: str, item: Any, skip: bool, options: Any) -> bool | None:
-    routing = getattr(item, "__module__", "") == "sklearn.utils._metadata_requests"
-    return True if routing or re.fullmatch(r"set_\w+_request", name) else None
+def _origin(item: Any) -> str:
+    """Return the module that a method or property is written in."""
+    function = item.fget if isinstance(item, property) else item
+    return getattr(inspect.unwrap(function), "__module__", None) or ""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Listen to autodoc, before numpydoc does."""
     app.connect("autodoc-process-docstring", _process, priority=400)
-    app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -191,14 +191,12 @@ def _plan(
     if fits:
         rows = data.sampled_from
         told = str(inside.model.plan(_repeated(inside.Z, inside.target, rows)))
-        texts = [n for n in data.table.names if data.table[n].dtype.kind not in "fiub"]
-        drop = [n for n in (*arguments.drop, *texts) if n != arguments.target]
-        encode = f"Encode {', '.join(map(repr, texts))} as numbers first, or drop them.\n"
+        by = "TableRegressor" if data.task == "regression" else "TableClassifier"
         return (
             f"{data.path}: {rows} rows are too many for mercer fit under this budget; it can read "
             f"--max-rows {fits}, and fit --max-rows {min(fits, _most_exact())}.\nAll rows, in "
-            f"Python on RowBlocks.from_parquet({data.path!r}, target={arguments.target!r}, "
-            f"drop={drop!r}):\n{encode if texts else ''}{told}"
+            f"Python by {by} on RowBlocks.from_parquet({data.path!r}, "
+            f"target={arguments.target!r}, drop={list(data.left_out)!r}):\n{told}"
         )
     told = str(inside.model.plan(inside.Z, inside.target))
     if is_tuned:

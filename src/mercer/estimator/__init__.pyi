@@ -13,6 +13,7 @@ from mercer.estimator.blocks import (
     answers as answers,
     note_columns as note_columns,
     refuse_unread as refuse_unread,
+    takes_blocks as takes_blocks,
 )
 from mercer.estimator.choice import (
     ONLY as ONLY,
@@ -45,6 +46,7 @@ from mercer.estimator.options import (
 from mercer.estimator.plan import Plan as Plan, tell_plan as tell_plan
 from mercer.estimator.rows import (
     NumericTargets as NumericTargets,
+    as_stream as as_stream,
     coded as coded,
     follows_data as follows_data,
     is_stream as is_stream,

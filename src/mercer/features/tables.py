@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer import checks, state
-from mercer.domains import Table, is_missing, library_of, to_host, told_of_rows
+from mercer.domains import RowBlocks, Table, is_missing, library_of, to_host, told_of_rows
+from mercer.domains.blocks import Block, no_weight
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, WrongType, naming, speaks, who
-from mercer.kernels import weighted_median
+from mercer.estimator import takes_blocks
+from mercer.kernels import StreamedMoments, moments
+from mercer.memory import require_memory
+from mercer.settings import get_config
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----
 
@@ -27,7 +32,7 @@ class NamedColumn(NamedTuple):
 
     def labels(self) -> list[str | None]:
         """Text that identifies each value as a category; None where it is missing."""
-        return [_key(v) for v in self.values.tolist()]
+        return [v if type(v) is str else _key(v) for v in self.values.tolist()]
 
 
 def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
@@ -137,6 +142,8 @@ def category_codes(column: NamedColumn, categories: tuple[str | None, ...]) -> n
 def _declared_categories(X: Any) -> dict[str, np.ndarray]:
     """Columns that a frame declares categorical or boolean, whatever values they hold."""
     root = library_of(X)
+    if isinstance(X, Table):
+        return {n: X[n] for n in X.declared}
     if root == "pandas":
         names = [n for n, t in X.dtypes.items() if str(t) in ("category", "bool", "boolean")]
         return {str(n): X[n].to_numpy(dtype=object) for n in names}
@@ -166,8 +173,12 @@ def _kind(values: np.ndarray, name: str) -> str:
             f"{who()}: column {name!r} holds dates; turn it into a number first, "
             "for example days since a fixed date, or drop it."
         )
+    entries = values.tolist()
+    types = {*map(type, entries)}
+    if str in types and types <= {str, type(None)}:
+        return "category"
     kind = "number"
-    for i, value in enumerate(values.tolist()):
+    for i, value in enumerate(entries):
         if is_missing(value):
             continue
         if isinstance(value, str | bool | np.bool_):
@@ -205,6 +216,9 @@ def _key(value: Any) -> str | None:
 
 
 _HALF = 2.0**-0.5
+_BLOCKS = 4  # so many are read, encoded, held and multiplied at once
+_CATEGORY = 2000  # bytes of memory that a category is worth at least
+_NO_MOMENTS = (0.0, 0.0, 1.0)  # of a column of categories
 
 
 def _has_categories(known: Any) -> bool:
@@ -285,7 +299,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
+        X : data frame, Table, dict of columns, 2-D array or RowBlocks
             The table.
         y : None
             Ignored.
@@ -298,27 +312,69 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             The encoder itself.
         """
         checks.check_parameters(self)
+        if isinstance(X, RowBlocks):
+            return self._fit_blocks(
+                X if sample_weight is None else X.with_values(None, sample_weight)
+            )
         columns, named = read_columns(X)
         weight = _weights(sample_weight, len(columns[0].values))
         forced = self._forced([c.name for c in columns])
-        kinds, moments, categories = [], [], []
+        kinds, found, categories = [], [], []
         for column in columns:
             if column.kind == "category" or column.name in forced:
                 kinds.append("category")
-                categories.append(_frequent(column, weight, int(self.max_categories)))
-                moments.append((0.0, 0.0, 1.0))
+                count = _counted({}, column.labels(), weight)
+                categories.append(_frequent(count, int(self.max_categories)))
+                found.append(_NO_MOMENTS)
             else:
                 kinds.append("number")
                 categories.append(())
-                moments.append(_moments(numbers(column), weight))
-        self.columns_ = tuple(c.name for c in columns)
-        self.named_ = named
-        self.kinds_ = tuple(kinds)
-        self.fill_, self.mean_, self.scale_ = map(np.array, zip(*moments, strict=True))
+                found.append(moments(numbers(column), weight))
+        return self._keep(tuple(c.name for c in columns), named, kinds, found, categories)
+
+    def _keep(
+        self, names: tuple[str, ...], named: bool, kinds: list, found: list, categories: list
+    ) -> TableEncoder:
+        self.columns_, self.named_, self.kinds_ = names, named, tuple(kinds)
+        self.fill_, self.mean_, self.scale_ = map(np.array, zip(*found, strict=True))
         self.categories_ = tuple(categories)
-        self.n_features_in_ = len(columns)
+        self.n_features_in_ = len(names)
         return self
 
+    def _fit_blocks(self, blocks: RowBlocks) -> TableEncoder:
+        """Fit on rows in blocks: the first pass says what a column holds, the others count it."""
+        first, named = read_columns(blocks.first().X)
+        names, known = tuple(c.name for c in first), partial(_arranged, first, named)
+        texts, most, weight = self._forced(list(names)), 0, 0.0
+        streams = {n: StreamedMoments() for n in names if n not in texts}
+        for block, columns in _blocks_of_columns(blocks, known):
+            most = max(most, len(block))
+            weight += len(block) if block.weight is None else float(block.weight.sum())
+            texts |= {c.name for c in columns if c.kind == "category"}
+            _add_numbers(columns, streams, texts, block.weight)
+        if not weight:
+            raise no_weight()
+        streams = {n: stream for n, stream in streams.items() if n not in texts}
+        counts: dict[str, dict[str | None, float]] = {n: {} for n in names if n in texts}
+        for turn in range(1, StreamedMoments.PASSES if streams else 2):
+            for stream in streams.values():
+                stream.end_of_pass()
+            for block, columns in _blocks_of_columns(blocks, known):
+                _add_numbers(columns, streams, texts, block.weight)
+                for column in columns if turn == 1 else ():
+                    if column.name in counts:
+                        _counted(counts[column.name], column.labels(), block.weight)
+                        _require_few(counts[column.name], column.name)
+        for stream in streams.values():
+            stream.end_of_pass()
+        limit = int(self.max_categories)
+        categories = [_frequent(counts[n], limit) if n in texts else () for n in names]
+        _require_room(most, len(streams) + sum(map(len, categories)))
+        kinds = ["category" if n in texts else "number" for n in names]
+        found = [_NO_MOMENTS if n in texts else streams[n].result() for n in names]
+        return self._keep(names, named, kinds, found, categories)
+
+    @takes_blocks
     @speaks("TableEncoder")
     def transform(self, X: Any) -> np.ndarray:
         """Return the rows of a table as vectors.
@@ -328,7 +384,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
+        X : data frame, Table, dict of columns, 2-D array or RowBlocks
             The table.
 
         Returns
@@ -443,6 +499,48 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _arranged(known: list[NamedColumn], by_name: bool, X: Any) -> list[NamedColumn]:
+    """Return the columns of a block, in the order of the first block."""
+    columns, named = read_columns(X)
+    return ordered_columns(columns, named, tuple(c.name for c in known), by_name)
+
+
+def _blocks_of_columns(
+    blocks: RowBlocks, known: Callable[[Any], list[NamedColumn]]
+) -> Iterator[tuple[Block, list[NamedColumn]]]:
+    """Yield each block and its columns; what is refused is named by file and row."""
+    for block in blocks:
+        try:
+            columns = known(block.X)
+            for column in columns:
+                if column.kind == "number":
+                    numbers(column)
+        except (InvalidInput, TypeError) as error:
+            raise block.blamed(error) from error
+        yield block, columns
+
+
+def _add_numbers(
+    columns: list[NamedColumn],
+    streams: dict[str, StreamedMoments],
+    texts: set[str],
+    weight: np.ndarray | None,
+) -> None:
+    for column in columns:
+        if column.name not in texts:
+            streams[column.name].add(numbers(column), weight)
+
+
+def _require_room(rows: int, width: int) -> None:
+    """Refuse blocks that would not fit the memory budget when they are encoded."""
+    fits = max(1, get_config().memory // (_BLOCKS * 8 * width))
+    require_memory(
+        _BLOCKS * 8 * rows * width,
+        f"a block of {rows} rows, each of them {width} numbers when its categories are encoded,",
+        f"Make the RowBlocks with block_rows={fits}, or lower max_categories",
+    )
+
+
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if sample_weight is None or (isinstance(sample_weight, int | float) and sample_weight > 0):
         return None
@@ -459,30 +557,28 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     return weight
 
 
-def _moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, float]:
-    """Median, mean and standard deviation of x with its missing values set to the median."""
-    w = np.ones_like(x) if weight is None else weight
-    use = ~np.isnan(x) & (w > 0)
-    if not use.any():
-        return 0.0, 0.0, 0.0
-    fill = weighted_median(x[use], w[use])
-    x = np.where(np.isnan(x), fill, x)[w > 0]
-    w = w[w > 0] / w.sum()
-    # in units of the largest value, so that squares of 1e200 do not overflow
-    unit = float(np.abs(x).max()) or 1.0
-    x = x / unit
-    mean = float(w @ x)
-    scale = float(np.sqrt(w @ (x - mean) ** 2))
-    constant = float(np.ptp(x)) <= 1e-13
-    return fill, unit * mean, 0.0 if constant else unit * scale
-
-
-def _frequent(column: NamedColumn, weight: np.ndarray | None, most: int) -> tuple[str | None, ...]:
-    count: dict[str | None, float] = {}
-    labels = column.labels()
+def _counted(
+    count: dict[str | None, float], labels: Sequence[str | None], weight: np.ndarray | None
+) -> dict[str | None, float]:
+    """Add to the weight of each category that of its rows, and return all."""
     weights = np.ones(len(labels)) if weight is None else weight
     for key, w in zip(labels, weights, strict=True):
         if w > 0:
             count[key] = count.get(key, 0.0) + w
+    return count
+
+
+def _frequent(count: dict[str | None, float], most: int) -> tuple[str | None, ...]:
     kept = sorted(count, key=lambda k: (-count[k], k is None, k or ""))[:most]
     return tuple(sorted(kept, key=lambda k: (k is None, k or "")))
+
+
+def _require_few(count: Sized, name: str) -> None:
+    """Refuse more categories than the memory budget lets a column have."""
+    most = max(1000, get_config().memory // _CATEGORY)
+    if len(count) > most:
+        raise InvalidInput(
+            f"{who()}: column {name!r} holds more than {most} different texts, as names or "
+            "identifiers do, too many to count under this memory budget; leave the column out: "
+            f"drop=[{name!r}]."
+        )

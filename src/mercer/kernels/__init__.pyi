@@ -86,11 +86,12 @@ from mercer.kernels.radial import (
 from mercer.kernels.repaired import Repaired as Repaired
 from mercer.kernels.scales import (
     Pairs as Pairs,
+    StreamedMoments as StreamedMoments,
     exponent_of as exponent_of,
     median_distance as median_distance,
+    moments as moments,
     select_distance as select_distance,
     spread_rows as spread_rows,
-    weighted_median as weighted_median,
 )
 from mercer.kernels.set_kernel import SetKernel as SetKernel, averaged as averaged
 from mercer.kernels.spectral import (

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import mercer
-from mercer.domains import Vectors
+from mercer.domains import Table, Vectors
 from mercer.errors import InvalidInput
 
 RowBlocks = mercer.RowBlocks
@@ -226,7 +226,13 @@ def test_parquet_columns_that_are_not_there_or_not_numbers(folder, data):
         RowBlocks.from_parquet(folder, columns=["a", "b"])
     assert RowBlocks.from_parquet(folder, target="y", columns=["a"]).n_rows == 2 * N
     parquet.write_table(pa.table({"a": ["x"], "y": [1.0]}), folder / "2.parquet")
-    with pytest.raises(InvalidInput, match=r"column 'a' of .*2.parquet' holds string.*of columns="):
+    mixed = RowBlocks.from_parquet(folder, target="y", columns=["a"])  # text in one file only
+    assert all(isinstance(block.X, Table) for block in mixed)
+    with pytest.raises(InvalidInput, match=r"rows 0 to 0 of .*2.parquet'.*'a'.*where numbers"):
+        mercer.KernelRidge().fit(mixed)
+    dates = pa.array([0], pa.date32())
+    parquet.write_table(pa.table({"a": dates, "y": [1.0]}), folder / "2.parquet")
+    with pytest.raises(InvalidInput, match=r"column 'a' of .*2.parquet' holds date32.*of columns="):
         RowBlocks.from_parquet(folder, target="y", columns=["a"])
     parquet.write_table(pa.table({"a": pa.array([], pa.float64())}), folder / "2.parquet")
     with pytest.raises(InvalidInput, match=r"no rows"):
@@ -317,9 +323,10 @@ def test_files_are_not_loaded_whole(tmp_path):
             assert peak + most < 10e6
 
 
-def test_cures_for_columns_of_text_can_be_followed(tmp_path):
+def test_cures_for_columns_of_lists_and_dates_can_be_followed(tmp_path):
     path = tmp_path / "t.parquet"
-    parquet.write_table(pa.table({"a": [1.0], "y": [2.0], "g": ["u"], "h": ["v"]}), path)
+    lists, dates = [["u"]], pa.array([0], pa.date32())
+    parquet.write_table(pa.table({"a": [1.0], "y": [2.0], "g": lists, "h": dates}), path)
     with pytest.raises(InvalidInput, match=r"encode 'g' and 'h', .*: drop=\['g', 'h'\]\.$"):
         RowBlocks.from_parquet(path, target="y")
     assert RowBlocks.from_parquet(path, target="y", drop=["g", "h"]).columns == ("a",)

@@ -7,6 +7,7 @@ refusal names the file (or argument) and the row in it.
 from __future__ import annotations
 
 import difflib
+import re
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from mercer.errors import InvalidInput, who
 MOST_ROWS = 2**16  # of a block: longer ones gain nothing
 MOST_BYTES = 2**28
 SHOWN = 40  # names of columns in a message
+PLAIN = {str, int, float, bool, type(None)}
 SHARE = 16  # a block is at most this part of the budget: some are read, held and multiplied at once
 
 
@@ -94,8 +96,9 @@ class Block:
         if isinstance(X, Table):
             try:
                 X = X.numeric()
-            except InvalidInput:
-                X = None
+            except InvalidInput:  # text may be right there, infinity is not
+                floats = [c if c.dtype.kind == "f" else np.zeros(len(c)) for c in X.columns]
+                X = np.column_stack([np.where(np.isnan(c), 0.0, c) for c in floats])
         elif isinstance(X, list):
             with suppress(TypeError, ValueError):
                 X = np.asarray(X, dtype=np.float64)
@@ -115,8 +118,10 @@ class Block:
                     f"RowBlocks: {entries.data[at]} at {self.place.at(i, j)}; kernels need finite "
                     f"numbers. Drop such rows or fill them in the file{cure}."
                 )
-        last = self.place.first + len(self) - 1
-        return InvalidInput(f"rows {self.place.first} to {last} of {self.place.name}: {error}")
+        first = self.place.first
+        last = first + len(self) - 1
+        text = re.sub(r"(?<=\bat row )\d+", lambda row: str(first + int(row[0])), str(error))
+        return InvalidInput(f"rows {first} to {last} of {self.place.name}: {text}")
 
 
 def as_points(X: Any) -> Any:
@@ -240,6 +245,8 @@ def _checksum(A: Any, crc: int) -> int:
     parts: Any
     if isinstance(A, np.ndarray):
         parts = (*A.shape, *A.ravel())
+        if {*map(type, parts)} <= PLAIN:  # at once: a column of text
+            return zlib.crc32(repr(parts).encode("utf-8", "replace"), crc)
     elif sp.issparse(A):
         parts = (A.data, A.indices, A.indptr) if A.format == "csr" else (A.tocsr(),)
     elif isinstance(A, Table):

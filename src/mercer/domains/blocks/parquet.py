@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from mercer.domains.blocks.block import BlockPlace, block_rows, column_names
 from mercer.domains.blocks.files import FileMark, kept_open, list_files, release
 from mercer.domains.blocks.parts import BlockPart
+from mercer.domains.tables import Table
 from mercer.errors import InvalidInput, refusal, said
 from mercer.settings import get_config
 
@@ -65,6 +66,7 @@ class _Wanted:
     one_target: bool
     weight: str | None
     all_others: bool  # whether the points have all columns that are not dropped
+    texts: int = 0  # how many of the columns hold text or categories, in some file
 
     @property
     def names(self) -> list[str]:
@@ -122,16 +124,22 @@ class ParquetReader:
 
     def _split(self, table: Any) -> tuple[Any, Any, Any]:
         wanted = self.wanted
-        narrow = all(_is_narrow(table.schema.field(n).type) for n in wanted.columns)
-        X = np.empty((table.num_rows, len(wanted.columns)), np.float32 if narrow else np.float64)
-        for j, name in enumerate(wanted.columns):
-            X[:, j] = _numbers(table.column(name))
+        X = Table.from_frame(table.select(wanted.columns)) if wanted.texts else self._array(table)
         y = None
         if wanted.target:
             values = [_values(table.column(name)) for name in wanted.target]
             y = values[0] if wanted.one_target else np.column_stack(values)
         w = None if wanted.weight is None else _numbers(table.column(wanted.weight))
         return X, y, w
+
+    def _array(self, table: Any) -> np.ndarray:
+        """Return the points where all of them are numbers."""
+        names = self.wanted.columns
+        narrow = all(_is_narrow(table.schema.field(n).type) for n in names)
+        X = np.empty((table.num_rows, len(names)), np.float32 if narrow else np.float64)
+        for j, name in enumerate(names):
+            X[:, j] = _numbers(table.column(name))
+        return X
 
 
 class _Cursor:
@@ -189,6 +197,14 @@ def _is_number(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
+def _is_text(kind: Any) -> bool:
+    """Whether a column holds text or categories, or nothing at all."""
+    from pyarrow import types
+
+    tests = (types.is_string, types.is_large_string, types.is_dictionary, types.is_null)
+    return any(test(kind) for test in tests)
+
+
 def _numbers(column: Any) -> np.ndarray:
     """A column as floats, NaN where there is no value."""
     import pyarrow as pa
@@ -229,6 +245,7 @@ def parquet_parts(
     """
     names = list_files(path, ENDINGS, "Parquet")
     files: list[tuple[FileMark, list[int]]] = []  # with the rows of each group
+    texts: set[str] = set()
     wanted: Any = None
     first: tuple[str, ...] = ()
     for name in names:
@@ -240,9 +257,11 @@ def parquet_parts(
                 wanted = _wanted(first, name, target, columns, weight, drop)
             elif columns is None and set(schema.names) != set(first):
                 raise _other_names(name, set(schema.names), names[0], set(first))
-            _check_schema(schema, name, wanted)
+            texts |= _check_schema(schema, name, wanted)
             files.append((mark, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]))
-    step = block_rows(wanted_rows, 8 * len(wanted.names), get_config().memory)
+    wanted = replace(wanted, texts=len(texts))
+    row_bytes = 8 * len(wanted.names) + (_TEXT_CELL + _ENCODED) * len(texts)
+    step = block_rows(wanted_rows, row_bytes, get_config().memory)
     parts, before = [], 0
     for mark, groups in files:
         rows = 0  # of this file so far
@@ -316,7 +335,8 @@ def _wanted(
     return _Wanted(chosen, targets, isinstance(target, str), weight, columns is None)
 
 
-def _check_schema(schema: Any, name: str, wanted: _Wanted) -> None:
+def _check_schema(schema: Any, name: str, wanted: _Wanted) -> set[str]:
+    """Return which columns of the points hold text; refuse those that no model can read."""
     missing = [n for n in wanted.names if n not in schema.names]
     if missing:
         raise InvalidInput(
@@ -324,20 +344,22 @@ def _check_schema(schema: Any, name: str, wanted: _Wanted) -> None:
             "must have the same columns."
         )
     kinds = {n: schema.field(n).type for n in (*wanted.columns, *filter(None, [wanted.weight]))}
-    odd = [column for column, kind in kinds.items() if not _is_number(kind)]
+    texts = {n for n, kind in kinds.items() if n != wanted.weight and _is_text(kind)}
+    odd = [n for n, kind in kinds.items() if n not in texts and not _is_number(kind)]
     if not odd:
-        return
-    first, texts = odd[0], [column for column in odd if column != wanted.weight]
+        return texts
+    first, others = odd[0], [column for column in odd if column != wanted.weight]
     if first == wanted.weight:
         cure = f"weight={first!r} must name a column of numbers"
     elif wanted.all_others:
-        them = "it" if len(texts) == 1 else f"{' and '.join(map(repr, texts))}"
-        cure = f"encode {them}, or leave {'it' if len(texts) == 1 else 'them'} out: drop={texts!r}"
+        them = "it" if len(others) == 1 else f"{' and '.join(map(repr, others))}"
+        leave = f"leave {'it' if len(others) == 1 else 'them'} out: drop={others!r}"
+        cure = f"encode {them}, or {leave}"
     else:
         cure = "encode it, or take it out of columns="
     raise InvalidInput(
         f"RowBlocks: column {first!r} of {name!r} holds {kinds[first]} values where numbers "
-        f"belong; {cure}."
+        f"{'' if first == wanted.weight else 'or text '}belong; {cure}."
     )
 
 
@@ -355,6 +377,7 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
 
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
 _ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
+_ENCODED = 8 * 100  # for a cell of text as the indicator of a hundred categories
 MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
 

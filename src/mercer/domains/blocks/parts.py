@@ -97,12 +97,13 @@ class Weighing:
 
 @dataclass(frozen=True, eq=False)
 class BlockView:
-    """What is changed of a block: values from memory, functions of targets, some columns."""
+    """What is changed of a block: values from memory, targets, columns, then the points."""
 
     y: Any = None
     weight: Any = None
     changes: tuple[Callable[[Any], Any] | Weighing, ...] = ()
     columns: tuple[int, ...] | None = None
+    points: Callable[[Any], Any] | None = None
 
     def of(self, start: int, rows: int) -> BlockView:
         """Return the view of some rows only."""
@@ -128,7 +129,14 @@ class BlockView:
             X = X.select(index) if isinstance(X, Table) else X[:, index]
             names = place.columns
             place = replace(place, columns=names and tuple(names[j] for j in index))
-        return replace(block, X=X, y=y, weight=weight, place=place)
+        block = replace(block, X=X, y=y, weight=weight, place=place)
+        if self.points is None:
+            return block
+        try:
+            X = self.points(X)
+        except (InvalidInput, TypeError) as error:
+            raise block.blamed(error) from error
+        return replace(block, X=X, place=replace(place, columns=None))
 
 
 @dataclass(frozen=True, eq=False)

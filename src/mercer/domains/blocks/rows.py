@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,17 @@ from mercer.domains.blocks.parts import (
     take_points,
 )
 from mercer.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class _InTurn:
+    """Two changes, one after the other."""
+
+    first: Callable[[Any], Any]
+    then: Callable[[Any], Any]
+
+    def __call__(self, X: Any) -> Any:
+        return self.then(self.first(X))
 
 
 class RowBlocks:
@@ -144,7 +155,9 @@ class RowBlocks:
         target : str or sequence of str, optional
             The column of targets, numbers or labels; a list of columns gives several outputs.
         columns : sequence of str, optional
-            The columns of the points, all of them numbers; by default all but target and weight.
+            The columns of the points; by default all but target and weight. Where one of them
+            holds text or categories the blocks are tables, for `TableRegressor`,
+            `TableClassifier` and kernels on columns.
         weight : str, optional
             The column of weights.
         drop : sequence of str, default=()
@@ -343,7 +356,8 @@ class RowBlocks:
         places, back = np.unique(index, return_inverse=True)
         values, view = self._source.take_rows(places), self._view.at(places)
         if not with_targets:
-            values, view = (values[0], None, None), BlockView(columns=view.columns)
+            values = values[0], None, None
+            view = BlockView(columns=view.columns, points=view.points)
         block = view(make_block(0, values, BlockPlace("the rows taken")))
         if domain is not None:
             self._require(block.X, domain)
@@ -504,6 +518,29 @@ class RowBlocks:
         other._view = replace(self._view, changes=(*self._view.changes, change))
         if isinstance(change, Weighing):
             other._facts = (*self._known()[:3], True)
+        return other
+
+    def with_points(self, change: Callable[[Any], Any]) -> RowBlocks:
+        """Return the same rows with points changed block by block, such as text to vectors.
+
+        What the function refuses is named by file and row. The columns have no names then.
+
+        Parameters
+        ----------
+        change : callable
+            From the points of a block to what replaces them, one for each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mercer
+        >>> blocks = mercer.RowBlocks.from_arrays(np.array([[1.0], [10.0], [100.0]]))
+        >>> blocks.with_points(np.log10).first().X[:, 0]
+        array([0., 1., 2.])
+        """
+        other, before = copy(self), self._view.points
+        both = change if before is None else _InTurn(before, change)
+        other._view, other._facts = replace(self._view, points=both), None
         return other
 
     def with_values(self, y: Any = None, sample_weight: Any = None) -> RowBlocks:

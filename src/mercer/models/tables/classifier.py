@@ -10,9 +10,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
-from mercer.domains import is_missing, to_host
+from mercer.domains import RowBlocks, is_missing, to_host
 from mercer.errors import InvalidInput, naming, speaks
-from mercer.estimator import accuracy, check_weights
+from mercer.estimator import accuracy, as_stream, check_weights, takes_blocks
 from mercer.models.margin import SVC
 from mercer.models.ridge import KernelRidgeClassifier
 from mercer.models.tables.proposal import model_for
@@ -133,15 +133,15 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.probability = probability
 
     @speaks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableClassifier:
         """Fit the encoder and the model.
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table.
+        X : data frame, Table, dict of columns, 2-D array or RowBlocks
+            The table; blocks of rows as for `TableRegressor`, with ``model="ridge"``.
         y : array-like of shape (n_rows,)
-            The class of each row.
+            The class of each row; may be left out where the blocks carry it.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows.
 
@@ -158,6 +158,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     @speaks("TableClassifier")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
         checks.check_parameters(self)
+        if isinstance(X, RowBlocks):
+            return self._inside_blocks(as_stream(X, y, sample_weight))
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
@@ -169,12 +171,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         kernel, compared = self._for_strings(kernel, Z, np.asarray(y), weights, True)
         model: Any
         if kind == "ridge":
-            model = KernelRidgeClassifier(
-                kernel,
-                alpha=1.0 if self.alpha is None else self.alpha,
-                fit_intercept=True,
-                class_weight=self.class_weight,
-            )
+            model = self._ridge(kernel)
         else:
             model = SVC(
                 kernel,
@@ -184,6 +181,23 @@ class TableClassifier(ClassifierMixin, TableModel):
             )
         settled = {"model": kind, "probability": probability}
         return Inside(encoder, Z, y, weights, model, compared, settled)
+
+    def _inside_blocks(self, blocks: RowBlocks) -> Inside:
+        """Encode blocks, for a ridge."""
+        if self.model == "svc":
+            raise InvalidInput(
+                "TableClassifier: model='svc' needs all rows at once, and those of RowBlocks "
+                "come in blocks; model='ridge' fits them, or fit a sample: X, y, weight = "
+                "blocks.sample(20000, with_targets=True)."
+            )
+        encoder, Z, kernel = self._encode(blocks, None, None)
+        return Inside(encoder, Z, None, None, self._ridge(kernel), settled={"model": "ridge"})
+
+    def _ridge(self, kernel: Any) -> KernelRidgeClassifier:
+        alpha = 1.0 if self.alpha is None else self.alpha
+        return KernelRidgeClassifier(
+            kernel, alpha=alpha, fit_intercept=True, class_weight=self.class_weight
+        )
 
     def _kind(self, y: np.ndarray) -> str:
         """Return which model is inside, as asked or as suits the classes."""
@@ -204,6 +218,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         """The classes, sorted."""
         return self.model_.classes_
 
+    @takes_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted class of each row.
 
@@ -220,6 +235,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         Z = self.encode(X)
         return self.model_.predict(Z)
 
+    @takes_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the value of each class for each row; the largest is predicted.
 
@@ -237,6 +253,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         return self.model_.decision_function(Z)
 
     @available_if(_with_probability)
+    @takes_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class for each row, with ``probability=True``.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer import state
-from mercer.domains import Table, Tables, to_host
+from mercer.domains import RowBlocks, Table, Tables, to_host
+from mercer.domains.blocks import Block
 from mercer.errors import InvalidInput, naming, speaks
 from mercer.estimator import (
+    NumericTargets,
+    as_stream,
     check_same_points,
     check_weights,
     count_targets,
     r_squared,
     set_params,
+    takes_blocks,
 )
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
@@ -36,7 +42,7 @@ class Inside:
     """What a table model fits: rows as its kernel sees them, a scaled target, a model."""
 
     encoder: TableEncoder | TableColumns
-    Z: np.ndarray | Table
+    Z: np.ndarray | Table | RowBlocks
     target: Any
     weights: Any
     model: Any
@@ -96,7 +102,7 @@ class TableModel(BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[TableEncoder | TableColumns, Any, Any]:
         """Return what reads the columns, the rows as the kernel takes them, and the kernel."""
-        if y is None:
+        if y is None and not isinstance(X, RowBlocks):
             # the words that scikit-learn's common checks look for
             raise InvalidInput(
                 f"{type(self).__name__}: requires y to be passed, but the target y is None."
@@ -107,6 +113,8 @@ class TableModel(BaseEstimator):
                 "use KernelRidge for a Gram matrix."
             )
         owner, kernel = type(self).__name__, self.kernel
+        if isinstance(X, RowBlocks):
+            return self._encode_blocks(X)
         if kernel is None:
             kernel = "auto" if self._is_free(X) else "rbf"
         encoder: Any
@@ -126,6 +134,19 @@ class TableModel(BaseEstimator):
         return () if self.categorical is None else self.categorical
 
     @speaks
+    def _encode_blocks(self, blocks: RowBlocks) -> tuple[TableEncoder | TableColumns, Any, Any]:
+        """Encode rows in blocks as they come; a kernel is proposed for some of them."""
+        kernel = self.kernel
+        if kernel is None or kernel == "auto" or _chooses_columns(kernel):
+            some, _, weight = blocks.sample(_SEEN, 0, with_targets=True)
+            if kernel is None:
+                kernel = "auto" if self._is_free(some) else "rbf"
+        if kernel == "auto" or _chooses_columns(kernel):
+            columns, Z, kernel = self._columns(some, weight, kernel)
+            return columns, blocks.select(Z.names) if isinstance(Z, Table) else blocks, kernel
+        encoder = TableEncoder(self.categorical, self.max_categories).fit(blocks)
+        return encoder, blocks.with_points(encoder.transform), kernel
+
     def _is_free(self, X: Any) -> bool:
         """Whether a table holds text, strings or graphs; what is no table the encoder refuses."""
         if isinstance(X, np.ndarray) and X.dtype != object:
@@ -148,6 +169,8 @@ class TableModel(BaseEstimator):
     def _fitted(self, inside: Inside, penalty: Any, in_folds: bool = False) -> Any:
         """Return the kernel model fitted; tuned first, where kernel and penalty are left open."""
         target, weights = inside.target, inside.weights
+        if isinstance(inside.Z, RowBlocks):
+            return inside.model.fit(inside.Z)
         open_ = self.kernel is None and (penalty is None or penalty == "loo")
         counted = np.asarray(target) if weights is None else np.asarray(target)[weights > 0]
         if open_ and enough_to_tune(counted, in_folds) and len(np.unique(counted)) > 1:
@@ -238,6 +261,7 @@ class TableModel(BaseEstimator):
         return tags
 
 
+_SEEN = 2000  # rows of blocks that a kernel is proposed for
 NO_SCALE = "the target's scale of a {} is not a finite number"
 
 
@@ -312,15 +336,16 @@ class TableRegressor(RegressorMixin, TableModel):
     score = r_squared
 
     @speaks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableRegressor:
         """Fit the encoder and the model.
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table.
+        X : data frame, Table, dict of columns, 2-D array or RowBlocks
+            The table. `mercer.RowBlocks` bring rows that need not fit memory, with their targets
+            and weights: they are encoded block by block, and the model is one of centres.
         y : array-like of shape (n_rows,)
-            The target, finite numbers.
+            The target, finite numbers; may be left out where the blocks carry it.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows.
 
@@ -336,6 +361,8 @@ class TableRegressor(RegressorMixin, TableModel):
 
     @speaks("TableRegressor")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        if isinstance(X, RowBlocks):
+            return self._inside_blocks(as_stream(X, y, sample_weight))
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         y = _target_numbers(y)
@@ -351,6 +378,28 @@ class TableRegressor(RegressorMixin, TableModel):
         target = (y - mean) / scale
         return Inside(encoder, Z, target, weights, model, compared, mean=mean, scale=scale)
 
+    def _inside_blocks(self, blocks: RowBlocks) -> Inside:
+        """Encode blocks; the scale of their target takes three passes."""
+        if (several := np.shape(blocks.first().y)[1:]) and several != (1,):
+            raise InvalidInput(
+                f"TableRegressor: the blocks carry {several[0]} targets; it takes one, so name one "
+                "column as target=, and fit a model for each."
+            )
+        blocks = blocks.with_targets(NumericTargets("TableRegressor"))
+        encoder, Z, kernel = self._encode(blocks, None, None)
+        unit = max(float(np.abs(block.y).max()) for block in blocks) or 1.0
+        total = fsum(_summed(block, np.ones_like) for block in blocks)
+        mean = fsum(_summed(block, lambda y: y / unit) for block in blocks) / total
+        squares = fsum(_summed(block, lambda y: (y / unit - mean) ** 2) for block in blocks)
+        scale = unit * float(np.sqrt(squares / total))
+        if scale <= 1e-13 * unit:
+            scale = 1.0
+        target = Standardised(unit * mean, scale)
+        model = KernelRidge(kernel, alpha=1.0 if self.alpha is None else self.alpha)
+        Z = Z.with_targets(target)
+        return Inside(encoder, Z, None, None, model, mean=unit * mean, scale=scale)
+
+    @takes_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row.
 
@@ -408,6 +457,24 @@ class TableRegressor(RegressorMixin, TableModel):
         """
         check_is_fitted(self)
         return self.y_mean_ + self.y_scale_ * self.model_.loo(self._encoded_again(X, "loo"))
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """Targets centred and scaled, block by block."""
+
+    mean: float
+    scale: float
+
+    def __call__(self, y: np.ndarray) -> np.ndarray:
+        """Return the targets of a block in the model's units."""
+        return (y.ravel() - self.mean) / self.scale
+
+
+def _summed(block: Block, values: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return the weighted sum of a function of the targets of a block."""
+    found = values(block.y.ravel())
+    return float(found.sum() if block.weight is None else block.weight @ found)
 
 
 def _chooses_columns(kernel: Any) -> bool:

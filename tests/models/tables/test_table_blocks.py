@@ -1,0 +1,216 @@
+"""Table models on rows in blocks: text and categories are encoded as in memory."""
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import RowBlocks
+from mercer.domains import Table
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.features import TableEncoder
+from mercer.kernels import RBF, Categorical
+from mercer.models import TableClassifier, TableRegressor
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+N = 120
+
+
+@pytest.fixture(scope="module")
+def columns():
+    """Columns of every kind, with gaps; what stands in the last third stands there alone."""
+    rng = np.random.default_rng(0)
+    site = rng.choice(["u", "v", None], N).tolist()
+    site[2 * N // 3 :] = rng.choice(["u", "new", ""], N - 2 * N // 3).tolist()
+    code = [int(c) for c in rng.integers(0, 3, N)]
+    return {
+        "age": [None if r < 0.2 else float(a) for r, a in rng.normal(1, 2, (N, 2)).round(2)],
+        "site": site,
+        "code": code[: N // 2] + [f"k{c}" for c in code[N // 2 :]],  # numbers, then text
+        "level": [int(c) for c in rng.integers(1, 4, N)],
+        "truth": [bool(c) for c in rng.integers(0, 2, N)],
+        "empty": [None] * (N // 2) + rng.choice(["p", "q"], N - N // 2).tolist(),
+    }
+
+
+@pytest.fixture(scope="module")
+def target(columns):
+    rng = np.random.default_rng(1)
+    age = np.nan_to_num(np.array(columns["age"], dtype=float))
+    return 1e3 + 5 * age + np.array([s == "u" for s in columns["site"]]) + rng.normal(0, 0.1, N)
+
+
+@pytest.fixture(scope="module")
+def folder(columns, target, tmp_path_factory):
+    """The columns in four files, each of which writes them in another way."""
+    path = tmp_path_factory.mktemp("files")
+    texts = [
+        pa.string(),
+        pa.large_string(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ]
+    for k, text in enumerate(texts):
+        rows = slice(k * N // 4, (k + 1) * N // 4)
+        table = {n: pa.array(c[rows]) for n, c in columns.items()}
+        table["site"] = pa.array(columns["site"][rows], pa.string()).cast(text)
+        if k >= 2:
+            table["code"] = table["code"].cast(text)
+        table["y"] = pa.array(target[rows])
+        table["w"] = pa.array([float(i % 3) for i in range(N)][rows])
+        names = list(table) if k != 1 else list(table)[::-1]  # in another order
+        parquet.write_table(
+            pa.table({n: table[n] for n in names}), path / f"{k}.parquet", row_group_size=17
+        )
+    return path
+
+
+@pytest.fixture(scope="module")
+def frame(columns):
+    """The same in memory."""
+    return Table(columns)
+
+
+def blocks_of(folder, **options):
+    return RowBlocks.from_parquet(folder, "y", drop=["w"], **options)
+
+
+def same_encoder(a, b):
+    assert (a.columns_, a.kinds_, a.categories_) == (b.columns_, b.kinds_, b.categories_)
+    np.testing.assert_array_equal(a.fill_, b.fill_)
+    np.testing.assert_allclose(a.mean_, b.mean_, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(a.scale_, b.scale_, rtol=1e-13)
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 1000])
+def test_an_encoder_learns_the_same_from_blocks(folder, frame, block_rows):
+    expected = TableEncoder().fit(frame)
+    assert expected.kinds_ == tuple(
+        "number" if n in ("age", "level") else "category" for n in frame.names
+    )
+    blocks = blocks_of(folder, block_rows=block_rows)
+    found = TableEncoder().fit(blocks)
+    same_encoder(found, expected)
+    np.testing.assert_allclose(found.transform(blocks), expected.transform(frame), atol=1e-12)
+    few = TableEncoder(["age", "level"], max_categories=2)
+    same_encoder(TableEncoder(["age", "level"], 2).fit(blocks), few.fit(frame))
+
+
+def test_weights_of_blocks_count_rows(folder, frame):
+    weight = np.arange(N) % 3
+    expected = TableEncoder().fit(frame, sample_weight=weight)
+    carried = RowBlocks.from_parquet(folder, "y", weight="w", block_rows=11)
+    same_encoder(TableEncoder().fit(carried), expected)
+    same_encoder(TableEncoder().fit(blocks_of(folder), sample_weight=weight), expected)
+    repeated = frame.take(np.repeat(np.arange(N), weight))
+    same_encoder(TableEncoder().fit(RowBlocks.from_arrays(repeated, block_rows=9)), expected)
+    with pytest.raises(InvalidInput, match="all sample weights are zero"):
+        TableEncoder().fit(blocks_of(folder), sample_weight=np.zeros(N))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_moments_of_blocks_are_those_of_the_column(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 60))
+    x = rng.choice([0.0, -0.0, 1.0, -1.0, 5e-324, -3.5, 1e200, -1e200, np.nan], n)
+    if seed % 2:
+        x = np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n) * 10.0 ** rng.integers(-9, 9))
+    table = Table({"x": x, "c": ["a"] * n})
+    weight = None if seed % 3 else np.where(np.arange(n) == 0, 1.0, rng.integers(0, 4, n) / 2)
+    expected = TableEncoder().fit(table, sample_weight=weight)
+    blocks = RowBlocks.from_arrays(table, None, weight, block_rows=int(rng.integers(1, 9)))
+    same_encoder(TableEncoder().fit(blocks), expected)
+
+
+def test_a_regressor_predicts_as_in_memory(folder, frame, target):
+    blocks = blocks_of(folder, block_rows=13)
+    expected = TableRegressor().fit(frame, target).predict(frame)
+    model = TableRegressor().fit(blocks)  # all rows are centres
+    np.testing.assert_allclose(model.predict(blocks), expected, atol=1e-8)
+    np.testing.assert_allclose(model.predict(frame), expected, atol=1e-8)
+    given = TableRegressor().fit(blocks_of(folder), target / 7)
+    np.testing.assert_allclose(7 * given.predict(blocks), expected, atol=1e-7)
+    assert model.score(blocks) == pytest.approx(model.score(frame, target))
+    weight = np.arange(N) % 3
+    heavy = TableRegressor().fit(RowBlocks.from_parquet(folder, "y", weight="w", block_rows=9))
+    light = TableRegressor().fit(frame, target, sample_weight=weight)
+    np.testing.assert_allclose(heavy.predict(frame), light.predict(frame), atol=1e-6)
+
+
+def test_a_classifier_predicts_as_in_memory(folder, frame, target):
+    labels = np.where(target > np.median(target), "high", "low")
+    model = TableClassifier(class_weight="balanced").fit(blocks_of(folder, block_rows=13), labels)
+    expected = TableClassifier(class_weight="balanced").fit(frame, labels)
+    found = model.decision_function(blocks_of(folder, block_rows=50))
+    np.testing.assert_allclose(found, expected.decision_function(frame), atol=1e-8)
+    np.testing.assert_array_equal(model.predict(blocks_of(folder)), expected.predict(frame))
+    with pytest.raises(InvalidInput, match="model='ridge' fits them"):
+        TableClassifier(model="svc").fit(blocks_of(folder), labels)
+
+
+def test_kernels_on_columns_and_proposed_ones_take_blocks(folder, frame, target):
+    kernel = RBF(2.0).with_missing().on("age") + Categorical().on(["site", "empty"])
+    for asked in (kernel, "auto"):
+        model = TableRegressor(asked).fit(blocks_of(folder, block_rows=13))
+        expected = TableRegressor(asked).fit(frame, target)
+        found = model.predict(blocks_of(folder, block_rows=29))
+        np.testing.assert_allclose(found, expected.predict(frame), atol=1e-5)
+
+
+def test_unseen_categories_and_missing_cells_in_blocks(folder, frame, target, tmp_path):
+    other = {"age": [None, 2.0], "site": ["elsewhere", None], "code": ["zz", None]}
+    other |= {"level": [9, None], "truth": [None, True], "empty": [None, None]}
+    parquet.write_table(pa.table(other), tmp_path / "o.parquet")
+    model = TableRegressor().fit(blocks_of(folder))
+    found = model.predict(RowBlocks.from_parquet(tmp_path / "o.parquet", block_rows=1))
+    expected = TableRegressor().fit(frame, target).predict(Table(other))
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_a_model_of_blocks_can_be_saved(folder, frame, tmp_path):
+    for kernel in ("rbf", Categorical().on("site")):
+        model = TableRegressor(kernel).fit(blocks_of(folder))
+        mercer.save(model, tmp_path / "m.mercer", overwrite=True)
+        loaded = mercer.load(tmp_path / "m.mercer")
+        np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+
+
+def test_what_is_wrong_is_named_by_file_row_and_column(folder, tmp_path):
+    good = {"a": [1.0, 2.0, 3.0, 4.0], "s": ["u", "v", "u", "v"], "y": [1.0, 2.0, 3.0, 5.0]}
+    parquet.write_table(pa.table(good), tmp_path / "0.parquet")
+    parquet.write_table(pa.table(good | {"a": [1.0, 2.0, 3.0, np.inf]}), tmp_path / "1.parquet")
+    with pytest.raises(InvalidInput, match=r"inf at row 3, column 'a' of '.*1\.parquet'"):
+        TableRegressor().fit(RowBlocks.from_parquet(tmp_path, "y", block_rows=2))
+    model = TableRegressor().fit(RowBlocks.from_parquet(tmp_path / "0.parquet", "y"))
+    parquet.write_table(pa.table(good | {"a": [None, "2", "3", "x"]}), tmp_path / "1.parquet")
+    bad = RowBlocks.from_parquet(tmp_path / "1.parquet", "y", block_rows=2)
+    with pytest.raises(InvalidInput, match=r"rows 0 to 1 of '.*1.parquet'.*'a' holds '2' at row 1"):
+        model.predict(bad)
+    parquet.write_table(pa.table(good | {"a": [None, None, None, "x"]}), tmp_path / "1.parquet")
+    bad = RowBlocks.from_parquet(tmp_path / "1.parquet", "y", block_rows=2)
+    with pytest.raises(InvalidInput, match=r"rows 2 to 3 of '.*1.parquet'.*'a' holds 'x' at row 3"):
+        model.predict(bad)
+    with pytest.raises(InvalidInput, match="carry no target"):
+        TableRegressor().fit(RowBlocks.from_parquet(tmp_path / "0.parquet"))
+    with pytest.raises(InvalidInput, match="the blocks carry 2 targets"):
+        two = RowBlocks.from_parquet(tmp_path / "0.parquet", ["y", "a"])
+        TableRegressor().fit(two)
+
+
+def test_memory_stays_within_the_budget():
+    many = Table({"k": [f"t{i}" for i in range(1500)]})
+    with mercer.config(memory="1MB"):
+        with pytest.raises(InvalidInput, match=r"'k' holds more than 1000 .*drop=\['k'\]"):
+            TableEncoder().fit(RowBlocks.from_arrays(many))
+        some = many.take(slice(900))
+        with pytest.raises(MemoryBudgetExceeded, match=r"block_rows=34, or lower max_categories"):
+            TableEncoder(max_categories=900).fit(RowBlocks.from_arrays(some, block_rows=900))
+        encoder = TableEncoder(max_categories=900).fit(RowBlocks.from_arrays(some, block_rows=34))
+    assert encoder.categories_ == TableEncoder(max_categories=900).fit(some).categories_
+
+
+def test_blocks_of_text_are_shorter(folder):
+    with mercer.config(memory="100kB"):
+        lengths = [len(block) for block in blocks_of(folder)]
+    assert max(lengths) * (6 * 8 + 3 * 900) < 2 * 100_000 / 16 and sum(lengths) == N
