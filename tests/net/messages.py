@@ -44,6 +44,7 @@ _NUMBER = re.compile(
 )
 _RUN = re.compile(r"#(?:,?\s+#)+")
 _SCALAR = re.compile(r"\bnp\.(?:(complex\d+)|(?:float|int|uint|str_|bytes_)\d*)(\([^()]*\))")
+_LONG = re.compile(r"(, \.\.\., [^][]*\]), shape=\([^()]*\)\)")
 _TRUTH = re.compile(r"\bnp\.(True|False)_")
 
 
@@ -74,9 +75,9 @@ def normal(text):
 
 
 def bare(text):
-    """Return a message with the scalars of NumPy as NumPy 1 writes them, without their types."""
+    """Return a message with scalars and long arrays as NumPy 1 writes them."""
     text = _SCALAR.sub(lambda m: m[2] if m[1] else m[2][1:-1], text)
-    return _TRUTH.sub(r"\1", text).replace("numpy.datetime64(", "np.datetime64(")
+    return _LONG.sub(r"\1)", _TRUTH.sub(r"\1", text)).replace("numpy.datetime64(", "np.datetime64(")
 
 
 def _public_or_short(match):
