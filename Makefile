@@ -2,6 +2,8 @@
 #   make demo    fit, tune and evaluate a kernel model on a real table
 #   make test    every check: lint, format, types, imports, docstrings, tests, doctests
 #   make check   the same of what changed against main, within 90 seconds (BASE= another commit)
+#   make test-minimum  the tests with the oldest releases that pyproject.toml allows
+#   make test-newest   the tests with the newest releases that there are
 #   make laws    the laws and the classes that they are asked of
 #   make house   how the house stands against its measures, and its drawing
 #   make bench   timings against peers       make docs    the manual, as HTML
@@ -15,7 +17,8 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check
 # Python compiles what it imports, which is a third of what pip would compile, and keeps it.
-INSTALL = $(PIP) install --quiet --no-compile
+# CONSTRAINTS and UPGRADE say which releases: see test-minimum and test-newest.
+INSTALL = $(PIP) install --quiet --no-compile $(addprefix --constraint ,$(CONSTRAINTS)) $(UPGRADE)
 export PYTHONDONTWRITEBYTECODE :=
 # By name, with this pin and alone: a looser requirement may download gigabytes. `make test TORCH=` leaves it out.
 TORCH ?= torch==2.13.0
@@ -26,7 +29,7 @@ JOBS  ?= 2
 CODE  := src tests examples benchmarks docs tools
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test check laws house bench bench-gpu docs lint format format-check types imports torch triton pytest clean
+.PHONY: help demo test test-minimum test-newest check laws house bench bench-gpu docs lint format format-check types imports torch triton pytest clean
 .NOTPARALLEL:
 
 help:
@@ -38,7 +41,7 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.package: pyproject.toml $(VENV)/.made
+$(VENV)/.package: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 	$(INSTALL) --editable .
 	@touch $@
 
@@ -109,6 +112,21 @@ pytest: $(VENV)/.test torch triton
 		|| echo "torch is not installed: the tests that need it are skipped"
 	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
+# Each in an environment of its own. The oldest releases have no wheels for the newest Python, so
+# Python 3.11 is taken where there is one. The oldest torch may come with CUDA, gigabytes of it:
+# `make test-minimum TORCH=` leaves it out.
+MINIMUM := constraints/minimum.txt
+given = $(if $(findstring command,$(origin $1)),$($1),$2)
+test-minimum:
+	@$(MAKE) --no-print-directory pytest VENV=.venv-minimum CONSTRAINTS=$(MINIMUM) \
+		PYTHON='$(call given,PYTHON,$(shell command -v python3.11 || echo $(PYTHON)))' \
+		TORCH='$(call given,TORCH,$(shell grep '^torch==' $(MINIMUM)))'
+
+# What is newest changes: it is looked for every time. torch is that of `make test`.
+test-newest:
+	@rm -f .venv-newest/.package .venv-newest/.test
+	@$(MAKE) --no-print-directory pytest VENV=.venv-newest UPGRADE='--upgrade --upgrade-strategy eager'
+
 # Not torch: it is there after the first `make test`, and the tests that need it skip without it.
 check: $(VENV)/.test
 	@$(BIN)/python tools/check.py --jobs $(JOBS) $(if $(BASE),--base $(BASE))
@@ -133,5 +151,5 @@ docs: $(VENV)/.docs
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) demo-output docs/_build docs/api/generated build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-minimum .venv-newest demo-output docs/_build docs/api/generated build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

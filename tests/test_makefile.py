@@ -1,13 +1,20 @@
-"""`make torch`: tried again after a failure, not after a success, left out when asked."""
+"""`make torch`: tried again after a failure, not after a success, left out when asked.
+
+And the releases that `make test-minimum` installs are the lower bounds of pyproject.toml.
+"""
 
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
-MAKEFILE = Path(__file__).parents[1] / "Makefile"
+ROOT = Path(__file__).parents[1]
+MAKEFILE = ROOT / "Makefile"
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -78,3 +85,46 @@ def test_left_out_when_asked_also_after_a_first_run(make):
     assert "torch left out, as asked" in said
     assert make("")[0] == []
     assert make("torch==9.1")[0] == ["install --quiet --no-compile torch==9.1"]
+
+
+def test_the_oldest_releases_are_the_lower_bounds():
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = told["dependency-groups"]
+    wanted = told["project"]["dependencies"] + groups["test"]
+    for extra in told["project"]["optional-dependencies"].values():
+        wanted += extra
+    others = [text for name in ("docs", "bench", "bench-torch") for text in groups[name]]
+    assert sorted(groups) == ["bench", "bench-torch", "docs", "test"]
+
+    lines = (ROOT / "constraints" / "minimum.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    tried = {pin.name: [Version(s.version) for s in pin.specifier] for pin in pins}
+    assert len(tried) == len(pins)
+    assert all(str(pin.specifier).startswith("==") for pin in pins)
+    assert set(tried) == {Requirement(text).name for text in wanted if ">=" in text}
+    for text in wanted + others:
+        needs = Requirement(text)
+        bounds = [Version(s.version) for s in needs.specifier if s.operator == ">="]
+        if needs.name in tried:
+            assert bounds == tried[needs.name], text
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [([], "if [ -z 'torch=="), (["TORCH="], "if [ -z '' ]; then")],
+)
+def test_the_oldest_releases_have_an_environment_of_their_own(words, want):
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("MAKE")}
+    done = subprocess.run(
+        ["make", "-n", "test-minimum", "PYTHON=python3", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert want in done.stdout
+    installs = [line for line in done.stdout.splitlines() if " install " in line]
+    assert installs and all(".venv-minimum/bin" in line for line in installs)
+    assert all("--constraint constraints/minimum.txt" in line for line in installs)
+    assert ".venv-minimum/bin/python -m pytest" in done.stdout

@@ -43,6 +43,9 @@ _NUMBER = re.compile(
     r"|(?<![A-Za-z_\d.])(?:(?<![\w)\]])[-+−])?\b(?:nan|inf)\b"
 )
 _RUN = re.compile(r"#(?:,?\s+#)+")
+_SCALAR = re.compile(r"\bnp\.(?:(complex\d+)|(?:float|int|uint|str_|bytes_)\d*)(\([^()]*\))")
+_LONG = re.compile(r"(, \.\.\., [^][]*\]), shape=\([^()]*\)\)")
+_TRUTH = re.compile(r"\bnp\.(True|False)_")
 
 
 @lru_cache(maxsize=10_000)
@@ -55,6 +58,8 @@ def normal(text):
     "KernelRidge: alpha=# at row # of 'PATH'; legal: alpha ≥ #"
     >>> normal("<class 'mercer.kernels.radial.RBF'> at 0x7f, shape (3, 4, 5), float64")
     "<class 'mercer.~.RBF'> at ADDR, shape (#, …), float64"
+    >>> normal("np.float64(0.5) is not np.str_('a')")  # what NumPy 1 writes
+    "# is not 'a'"
     """
     text = _PATH.sub("PATH", text)
     text = _SET.sub(lambda m: "{" + ", ".join(sorted(m[0][1:-1].split(", "))) + "}", text)
@@ -64,9 +69,15 @@ def normal(text):
     text = _HASH.sub("HASH", text)
     text = _NUMBER.sub("#", text)
     text = re.sub(r"#(?:\.\d+)+", "#", text)  # versions and addresses of machines
-    text = re.sub(r"\[\s+#", "[#", _RUN.sub("#, …", text))  # arrays make room for signs
+    text = re.sub(r"\[\s+#", "[#", _RUN.sub("#, …", bare(text)))  # arrays make room for signs
     text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+
+
+def bare(text):
+    """Return a message with scalars and long arrays as NumPy 1 writes them."""
+    text = _SCALAR.sub(lambda m: m[2] if m[1] else m[2][1:-1], text)
+    return _LONG.sub(r"\1)", _TRUTH.sub(r"\1", text)).replace("numpy.datetime64(", "np.datetime64(")
 
 
 def _public_or_short(match):
@@ -142,7 +153,8 @@ class Known:
 
     def __init__(self, text):
         told = [line for line in text.splitlines() if line]
-        self.messages = frozenset(line for line in told if not line.startswith("# "))
+        lines = (line for line in told if not line.startswith("# "))
+        self.messages = frozenset(_RUN.sub("#, …", bare(line)) for line in lines)
         head = [line[2:] for line in told if line.startswith("# ")]
         self.unstable = frozenset(h.removeprefix("unstable ") for h in head if "::" in h)
         self.versions = next((h for h in head if h.startswith("python ")), "")

@@ -251,7 +251,7 @@ class Gram(Operator):
         require_memory(8 * self.shape[0] ** 2 * matrices, what, cure)
         K = self.to_dense()
         given = K is self.X or K is self._matrix or not K.flags.owndata or not K.flags.writeable
-        K = np.array(K, dtype=np.float64, order="C", copy=True if given else None)
+        K = (np.array if given else np.asarray)(K, dtype=np.float64, order="C")
         return Dense(K, symmetric=True)
 
     def space(self, what: str, cure: str, matrices: int = 1) -> Any:

@@ -177,5 +177,11 @@ def test_estimators_take_frames_of_parquet_files(files, tmp_path):
 
 def test_frames_that_dask_cannot_compute_say_so(files):
     broken = dd.read_parquet(files)[["a", "t"]].persist()
+    try:
+        broken[["a"]].compute()
+    except (KeyError, TypeError, ValueError):
+        pass
+    else:
+        pytest.skip("this release of dask can")
     with pytest.raises(InvalidInput, match="persist all columns, or none"):
         RowBlocks.from_dask(broken[["a"]], broken["t"])

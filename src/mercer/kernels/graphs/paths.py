@@ -180,8 +180,10 @@ def joined_pairs(
         indptr = X.indptr[begin : end + 1]
         inside = slice(indptr[0], indptr[-1])
         size = int(end - begin)
-        parts = (weights[inside], X.indices[inside] - begin, indptr - indptr[0])
-        lengths = sp.csr_array(parts, shape=(size, size))
+        # dijkstra computes with indices of 32 bits; older SciPy refuses longer ones
+        index = np.int32 if int(indptr[-1] - indptr[0]) < 2**31 else np.int64
+        parts = ((X.indices[inside] - begin).astype(index), (indptr - indptr[0]).astype(index))
+        lengths = sp.csr_array((weights[inside], *parts), shape=(size, size))
         block = max(1, STEP // (size + lengths.nnz))
         blocks = [slice(start, min(start + block, size)) for start in range(0, size, block)]
         D = np.empty((size, size))

@@ -113,7 +113,7 @@ class DenseEigen:
             check_finite_symmetric(K)
             values, vectors = (eigh if n > MANY else linalg.eigh)(
                 fortran_float64(K, overwrite=False),
-                driver="evr" if few else "evd",
+                driver="evr" if few or n == 1 else "evd",
                 subset_by_index=[n - k, n - 1] if few else None,
                 overwrite_a=True,
                 check_finite=False,

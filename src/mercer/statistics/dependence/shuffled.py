@@ -455,7 +455,7 @@ def rows_of(kernel: Kernel, X: Any, rows: slice) -> np.ndarray:
     if not kernel.domain.holds_points:
         return np.array(gram_of(kernel, X).rows(rows), dtype=np.float64)
     some = kernel.domain.take(X, np.arange(rows.start, rows.stop))
-    return np.array(gram_of(kernel, some, X).to_dense(), dtype=np.float64, copy=None, order="C")
+    return np.asarray(gram_of(kernel, some, X).to_dense(), dtype=np.float64, order="C")
 
 
 def bound_values(kernel: Kernel, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
