@@ -8,6 +8,7 @@
 #   make house   how the house stands against its measures, and its drawing
 #   make bench   timings against peers       make docs    the manual, as HTML
 #   make bench-gpu  the same on a CUDA device
+#   make torture hostile calls, Ctrl-C, damaged files, killed writers, certificates: an hour (MINUTES= SEED=)
 #   make lint    ruff check only             make format  rewrite the files in the house format
 #   make clean   remove what the targets made
 
@@ -26,10 +27,12 @@ TORCH ?= torch==2.13.0
 TRITON ?= triton==3.9.0
 TORCH_STAMP = $(VENV)/.torch-$(shell printf '%s' '$(TORCH)' | tr -c 'A-Za-z0-9.' '_')
 JOBS  ?= 2
+MINUTES ?= 60
+SEED  ?= 0
 CODE  := src tests examples benchmarks docs tools
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test test-minimum test-newest check laws house bench bench-gpu docs lint format format-check types imports torch triton pytest clean
+.PHONY: help demo test test-minimum test-newest check laws house bench bench-gpu torture docs lint format format-check types imports torch triton pytest clean
 .NOTPARALLEL:
 
 help:
@@ -145,6 +148,10 @@ bench: $(VENV)/.bench
 
 bench-gpu: $(VENV)/.package torch
 	$(BIN)/python benchmarks/gpu.py $(ROWS)
+
+# Nothing beside it: Ctrl-C must be heard within a second.
+torture: $(VENV)/.test
+	$(BIN)/python -m tools.torture --minutes $(MINUTES) --seed $(SEED)
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

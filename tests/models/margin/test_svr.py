@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import mercer
 from mercer import RBF, SVR, NuSVR, Polynomial
+from mercer.errors import ModelFileError
 from tests.models.margins import MODELS, Scratch, sharp, theirs, waves
 
 
@@ -170,3 +172,14 @@ def test_weights_are_prices():
     np.testing.assert_allclose(
         sharp(SVR(RBF(), 1.0)).fit(X, y, 2.0).predict(X), one.predict(X), atol=1e-6
     )
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("kind", [mercer.SVR, mercer.NuSVR, mercer.OneClassSVM, mercer.SVC])
+def test_a_file_with_another_number_of_functions_is_refused(kind, rows, tmp_path):
+    X = np.linspace(0.0, 1.0, 9)[:, None]
+    model = kind().fit(X, (X[:, 0] > 0.5).astype(int))
+    model.dual_coef_ = np.repeat(model.dual_coef_, rows, axis=0)
+    mercer.save(model, tmp_path / "model")
+    with pytest.raises(ModelFileError, match=kind.__name__):
+        mercer.load(tmp_path / "model")

@@ -131,6 +131,12 @@ def n_problems(model: Any) -> int:
     return n_tasks(k, "ovo" if np.shape(model.dual_coef_)[0] == k - 1 else "ovr")
 
 
+def _n_rows(model: Any) -> int:
+    """Return how many rows `dual_coef_` has: one for each class but one, or one for each class."""
+    k = len(model.classes_) if "classes_" in model._learned else 2
+    return k if 2 < k == np.shape(model.dual_coef_)[0] else k - 1
+
+
 def _keeps_points(model: Any) -> bool:
     points, count = model.support_vectors_, vars(model).get("n_features_in_")
     if model.kernel_.domain.may_keep(points, count):
@@ -154,7 +160,7 @@ MACHINE: state.State = {
     "support_vectors_": state.Points("m", kept=False),
     "support_": state.Array("m"),
     "support_kind_": state.Array("m"),
-    "dual_coef_": state.Floats("r", "m"),
+    "dual_coef_": state.Floats(_n_rows, "m"),
     "intercept_": state.Floats(n_problems),
     **state.others("n_support_", "n_iter_", "solution_", needed=True),
     **state.INPUTS,
