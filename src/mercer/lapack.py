@@ -403,7 +403,7 @@ def eigh(
     if a.dtype != np.float64 or _is_short(name, 5.0 * n**3):
         return linalg.eigh(
             a,
-            driver="evr" if n == 1 else driver,  # "evd" of one row fails before SciPy 1.14
+            driver="evr" if n == 1 else driver,  # older SciPy has no "evd" of one row
             subset_by_index=subset_by_index,
             eigvals_only=eigvals_only,
             overwrite_a=overwrite_a,

@@ -284,7 +284,8 @@ def test_eigenvectors_are_scipys(n, order, long):
         {"subset_by_index": [0, n // 2]},
         {"subset_by_index": [n - 1, n - 1]},
     ):
-        same(lapack.eigh(A, **how), linalg.eigh(A, **how))
+        theirs = {**how, "driver": "evr"} if n == 1 else how  # older SciPy has no "evd" of one row
+        same(lapack.eigh(A, **how), linalg.eigh(A, **theirs))
     np.testing.assert_array_equal(A, kept)
     again = A.copy(order="K")
     same(lapack.eigh(again, overwrite_a=True, check_finite=False), linalg.eigh(A))

@@ -88,7 +88,9 @@ def test_a_constant_is_exact_whatever_the_number_of_features(kernel):
 
 
 def test_very_many_columns_take_no_square_of_them():
-    Z = sp.random_array((50, 50_000), density=1e-3, rng=np.random.default_rng(0), format="csr")
+    Z = sp.random_array(
+        (50, 50_000), density=1e-3, random_state=np.random.default_rng(0), format="csr"
+    )
     tracemalloc.start()
     try:
         model = RandomFourierFeatures(RBF(5.0), 20, random_state=0).fit(Z)

@@ -75,7 +75,9 @@ def test_white_noise_is_no_part_of_a_feature():
 
 
 def test_sparse_and_dense_are_alike():
-    sparse = sp.random_array((40, 9), density=0.3, rng=1, format="csr")
+    sparse = sp.random_array(
+        (40, 9), density=0.3, random_state=np.random.default_rng(1), format="csr"
+    )
     dense = Prototypes(Linear()).fit(sparse.toarray())
     model = Prototypes(Linear()).fit(sparse)
     assert model.prototype_indices_.tolist() == dense.prototype_indices_.tolist()

@@ -77,7 +77,9 @@ def test_more_features_less_error_and_the_error_is_that_of_pairs():
 
 
 def test_sparse_rows_stay_sparse():
-    Z = sp.random_array((30, 200_000), density=1e-4, rng=np.random.default_rng(0), format="csr")
+    Z = sp.random_array(
+        (30, 200_000), density=1e-4, random_state=np.random.default_rng(0), format="csr"
+    )
     with mercer.config(memory=5_000_000):  # the dense rows would take ten times as much
         model = TensorSketch(Polynomial(2), 64, random_state=0).fit(Z)
         Phi = model.transform(Z)

@@ -30,7 +30,7 @@ X, NEW = rng.normal(size=(30, 3)), rng.normal(size=(11, 3))
 y = np.sin(X[:, 0]) + X[:, 1]
 LABELS = np.array(["low", "high", "λ"])[np.digitize(y, [-0.5, 0.5])]
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
-COUNTS = sp.random_array((30, 9), density=0.3, rng=rng, format="csr")
+COUNTS = sp.random_array((30, 9), density=0.3, random_state=rng, format="csr")
 
 
 def outputs(model, data):

@@ -118,7 +118,7 @@ def test_sparse_rows_do_not_cancel_far_from_the_origin(rng):
 
 
 def test_very_wide_sparse_rows(rng):
-    X = sp.random_array((6, 5000), density=0.01, rng=rng, format="csr")
+    X = sp.random_array((6, 5000), density=0.01, random_state=rng, format="csr")
     for kernel in (RBF(3.0), Matern(3.0, 0.5), Linear(), Cosine()):
         np.testing.assert_allclose(kernel(X), kernel(X.toarray()), atol=1e-12)
     far = X * 1e7

@@ -69,7 +69,7 @@ def test_sparse_features_give_the_answers_of_dense_ones(
 @pytest.mark.parametrize("outputs", [(), (3,)])
 def test_the_metric_is_that_of_dense_features(rng, offset, outputs):
     n, D = 40, 15
-    F = sp.random_array((n, D), density=0.1, rng=rng, format="csr") + 0.0
+    F = sp.random_array((n, D), density=0.1, random_state=rng, format="csr") + 0.0
     w, h = rng.random(n) + 0.1, rng.random(n)
     h[::4] = 0.0
     thin, full = SparseMetric(F, w, 0.3, offset), PrimalMetric(F.toarray(), w, 0.3, offset)
@@ -107,7 +107,7 @@ def test_far_features_and_degenerate_ones(rng):
 
 
 def test_low_rank_operators_take_sparse_factors(rng):
-    F = sp.random_array((9, 4), density=0.4, rng=rng)
+    F = sp.random_array((9, 4), density=0.4, random_state=rng)
     A, B = LowRank(F), LowRank(F.toarray())
     np.testing.assert_allclose(A.to_dense(), B.to_dense())
     np.testing.assert_allclose(A.diagonal(), B.diagonal())

@@ -276,8 +276,8 @@ def test_a_subclass_with_another_formula_is_not_taken_for_its_parent():
 
 @pytest.mark.parametrize("kernel", [RBF(), Linear(), Polynomial(2)], ids=repr)
 def test_sparse_rows_have_the_neighbours_of_dense_rows(kernel):
-    X = sp.random_array((60, 20), density=0.2, rng=1, format="csr")
-    Q = sp.random_array((15, 20), density=0.2, rng=2, format="csr")
+    X = sp.random_array((60, 20), density=0.2, random_state=np.random.default_rng(1), format="csr")
+    Q = sp.random_array((15, 20), density=0.2, random_state=np.random.default_rng(2), format="csr")
     for queries in (Q, None):
         dense = None if queries is None else queries.toarray()
         got, expected = search(kernel, queries, X, 5), search(kernel, dense, X.toarray(), 5)

@@ -41,7 +41,7 @@ def test_sparse_features_give_the_answer_of_the_kernel(alpha, offset):
 
 def test_means_far_from_zero_are_taken_off_without_loss():
     rng = np.random.default_rng(1)
-    A = sp.random_array((3000, 60), density=0.05, rng=rng).tocsr()
+    A = sp.random_array((3000, 60), density=0.05, random_state=rng).tocsr()
     A.data = 1e4 + A.data
     y = np.asarray(A @ rng.standard_normal(60)) / 1e4 + 0.01 * rng.standard_normal(3000)
     sparse = mercer.KernelRidge("linear", 1.0, fit_intercept=True).fit(A, y)

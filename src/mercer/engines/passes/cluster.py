@@ -116,10 +116,11 @@ class Cluster:
         forget : callable, optional
             Called before another attempt where data that were sent to workers are gone.
         """
-        from distributed import KilledWorker
-        from distributed.client import ClosedClientError
+        from distributed import KilledWorker, client as clients
         from distributed.comm.core import CommClosedError
 
+        # older releases of distributed cancel the work of a client that is closed
+        closed = getattr(clients, "ClosedClientError", CancelledError)
         for attempt in range(ROUNDS):
             if self.client.status != "running":
                 raise self._gone(f"its client is {self.client.status}")
@@ -133,7 +134,7 @@ class Cluster:
                     f"{self}: a worker has no module {error.name!r}. Install mercer, and what "
                     f"your kernel needs, on all of them: {_install()}."
                 ) from error
-            except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
+            except (CancelledError, closed, CommClosedError, TimeoutError) as error:
                 if not self._answers():
                     raise self._gone(type(error).__name__) from error
                 if forget is not None and isinstance(error, CancelledError):
