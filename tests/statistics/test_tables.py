@@ -30,6 +30,8 @@ def test_how_columns_changed():
         assert told["shares"]["north"] == pytest.approx(np.mean(table["town"] == "north"))
     assert "'amount'" in found.verdict and "'age'" not in found.verdict
     assert f"mean {a['amount'].mean():.4g} → {b['amount'].mean():.4g}" in repr(found)
+    lines = repr(found).splitlines()
+    assert lines[0] == found.verdict and len(lines) == len(set(lines)) == 2 + len(found.columns)
     assert [c.pvalue for c in found.columns] == sorted(c.pvalue for c in found.columns)
     # rows of A lie where A is denser
     assert found.witness.shape == (160,)

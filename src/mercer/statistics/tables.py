@@ -231,9 +231,7 @@ class TableComparison:
             for change in self.columns
         ]
         lines += [f"{name:{width}}  left out: {why}" for name, why in self.left_out.items()]
-        return "\n".join(
-            [*lines, f"{'p-value':{width}}  {figure(self.pvalue)}, {self.test.method}"]
-        )
+        return "\n".join(lines)
 
 
 # ---- The comparison ----
