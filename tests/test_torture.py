@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 import mercer
 from mercer.errors import InvalidInput, NotConverged
+from mercer.solvers import DenseEigen, Eigen, factor, rpcholesky
 from tools.torture import files, fuzz, kills
 
 CALLS = 300
@@ -194,6 +195,9 @@ def refused(call):
         (lambda: mercer.tune(mercer.KernelRidge(), X, Y, fixed=1), "tune: fixed=1"),
         (lambda: mercer.auto_kernel(X, kinds=0.5), "auto_kernel: kinds=0.5"),
         (lambda: mercer.mean_embedding(3, X), "mean_embedding: kernel=3 is neither"),
+        (lambda: rpcholesky([[1.0, 2.0], [3.0]], 1), "rpcholesky: the rows of the matrix"),
+        (lambda: factor([[1.0, 2.0], [3.0]]), "factor: the rows of the matrix"),
+        (lambda: DenseEigen().solve(Eigen([[1.0], []])), "DenseEigen: the rows of the matrix"),
     ],
 )
 def test_what_a_campaign_found_is_refused_in_words(call, words):
