@@ -211,6 +211,15 @@ def test_cells_that_are_no_numbers_are_a_type_error_that_says_who_speaks():
         mercer.KernelRidge().fit(cells, Y)
 
 
+def test_columns_near_the_smallest_numbers_are_columns():
+    tiny = np.resize([5e-324, 1e-300, -1e-308, 0.0, 1e-160], X.shape)
+    model = mercer.KernelQuantileRegressor("linear", 0.3, alpha=0.2, fit_intercept=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.abs(model.fit(tiny, Y).predict(tiny)).max() <= 1e-150
+    assert model.solution_.converged
+
+
 def test_values_beyond_float32_are_not_factored_in_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
