@@ -279,3 +279,18 @@ def test_values_beyond_float32_are_not_factored_in_it():
         warnings.simplefilter("ignore", NotConverged)
         model = mercer.KernelLogisticRegression(mercer.Polynomial(50), 0.2)
         assert np.isfinite(model.fit(np.abs(X), LABELS).predict_proba(np.abs(X))).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 10])
+def test_no_rounding_excuses_a_gap_above_the_tolerance(seed):
+    rng = np.random.default_rng(seed)
+    Z, y = 20 * rng.standard_normal((21, 3)), 0.1 * rng.standard_normal(21)
+    model = mercer.SVR(mercer.Polynomial(2), 3e3, tol=1e-4, fit_intercept=False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        end = model.fit(Z, y).solution_
+    assert end.converged == (end.gap <= 1e-4 * max(abs(end.primal), abs(end.dual)))
+    assert end.converged == (not told)
+    if told:
+        assert "gap" in end.message and "raise tol" in str(told[0].message)
+        assert model.set_params(tol=1e-2).fit(Z, y).solution_.converged
