@@ -11,9 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import LinearSVC, LinearSVR
 
 import mercer
-from mercer.errors import InvalidInput, NotConverged
+from mercer.errors import InvalidInput, ModelFileError, NotConverged
+from mercer.solvers import DenseEigen, Eigen, factor, rpcholesky
 from tools.torture import files, fuzz, kills
 
 CALLS = 300
@@ -194,6 +198,9 @@ def refused(call):
         (lambda: mercer.tune(mercer.KernelRidge(), X, Y, fixed=1), "tune: fixed=1"),
         (lambda: mercer.auto_kernel(X, kinds=0.5), "auto_kernel: kinds=0.5"),
         (lambda: mercer.mean_embedding(3, X), "mean_embedding: kernel=3 is neither"),
+        (lambda: rpcholesky([[1.0, 2.0], [3.0]], 1), "rpcholesky: the rows of the matrix"),
+        (lambda: factor([[1.0, 2.0], [3.0]]), "factor: the rows of the matrix"),
+        (lambda: DenseEigen().solve(Eigen([[1.0], []])), "DenseEigen: the rows of the matrix"),
     ],
 )
 def test_what_a_campaign_found_is_refused_in_words(call, words):
@@ -207,9 +214,83 @@ def test_cells_that_are_no_numbers_are_a_type_error_that_says_who_speaks():
         mercer.KernelRidge().fit(cells, Y)
 
 
+def forged(model, path, **learned):
+    """Return how `load` refuses a model whose attributes are others, with right digests."""
+    vars(model).update(learned)
+    mercer.save(model, path)
+    with pytest.raises(ModelFileError) as caught:
+        mercer.load(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC, LinearSVR, Ridge])
+def test_linear_models_behind_a_kernel_that_do_not_fit_are_no_models(kind, tmp_path):
+    classes = hasattr(kind, "decision_function")
+    labels = np.array(["a", "b", "c"])[np.arange(20) % 3]
+    for y in (LABELS, labels) if classes else (Y,):
+        machine = mercer.KernelMachine(mercer.RBF(), X[:4], kind()).fit(X, y)
+        mercer.save(machine, tmp_path / "m")
+        new = mercer.load(tmp_path / "m").predict(X)
+        np.testing.assert_array_equal(new, machine.predict(X))
+        inner = machine.estimator_
+        names = ("coef_", "classes_") if classes else ("coef_",)
+        for name, other in ((n, getattr(inner, n)) for n in names):
+            for wrong in (other[:0], other[:1], np.concatenate([other, other]), None):
+                if np.shape(wrong) != other.shape:
+                    vars(inner)[name] = wrong
+                    assert "has coefficients of shape" in forged(machine, tmp_path / "m")
+            vars(inner)[name] = other
+        for wrong in (np.zeros(0), np.zeros(7)):
+            vars(inner)["intercept_"] = wrong
+            assert "has coefficients of shape" in forged(machine, tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "learned",
+    [{"center_norm_": "x"}, {"center_norm_": -1.0}, {"center_coef_": np.full(20, np.nan)}],
+)
+def test_components_from_a_centre_that_is_none_are_no_model(learned, tmp_path):
+    model = mercer.KernelPCA(2, mercer.RBF()).fit(X)
+    assert "do not fit one another" in forged(model, tmp_path / "m", **learned)
+
+
+@pytest.mark.parametrize("kind", [mercer.SVC, mercer.NuSVC])
+def test_probabilities_asked_for_after_a_fit_are_refused_in_words(kind, tmp_path):
+    model = kind().fit(X, LABELS).set_params(probability=True)
+    mercer.save(model, tmp_path / "m")
+    again = mercer.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(NotFittedError, match=f"^{kind.__name__}: .* fit with probability=True"):
+        again.predict_proba(X)
+
+
+def test_columns_near_the_smallest_numbers_are_columns():
+    tiny = np.resize([5e-324, 1e-300, -1e-308, 0.0, 1e-160], X.shape)
+    model = mercer.KernelQuantileRegressor("linear", 0.3, alpha=0.2, fit_intercept=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.abs(model.fit(tiny, Y).predict(tiny)).max() <= 1e-150
+    assert model.solution_.converged
+
+
 def test_values_beyond_float32_are_not_factored_in_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", NotConverged)
         model = mercer.KernelLogisticRegression(mercer.Polynomial(50), 0.2)
         assert np.isfinite(model.fit(np.abs(X), LABELS).predict_proba(np.abs(X))).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 10])
+def test_no_rounding_excuses_a_gap_above_the_tolerance(seed):
+    rng = np.random.default_rng(seed)
+    Z, y = 20 * rng.standard_normal((21, 3)), 0.1 * rng.standard_normal(21)
+    model = mercer.SVR(mercer.Polynomial(2), 3e3, tol=1e-4, fit_intercept=False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        end = model.fit(Z, y).solution_
+    assert end.converged == (end.gap <= 1e-4 * max(abs(end.primal), abs(end.dual)))
+    assert end.converged == (not told)
+    if told:
+        assert "gap" in end.message and "raise tol" in str(told[0].message)
+        assert model.set_params(tol=1e-2).fit(Z, y).solution_.converged

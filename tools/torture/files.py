@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 import mercer
 from mercer.errors import MercerError
@@ -160,6 +161,9 @@ def judge(way: str, number: int, seed: int) -> tuple[str, str]:
         except MercerError as error:
             long = len(str(error)) > 2000
             return ("fault", told + "a long message") if long else ("refused", "")
+        except NotFittedError as error:  # a parameter asks for what this fit did not learn
+            said_so = str(error).startswith(name.partition("-")[0] + ": ")
+            return ("refused", "") if said_so else ("fault", f"{told}NotFittedError: {error}")
         except Exception as error:
             return "fault", f"{told}{type(error).__name__}: {str(error)[:300]}"
     same = said.keys() == expected.keys() and all(

@@ -51,7 +51,7 @@ def _predictions(path: str, turn: int) -> None:
 
 def _table(path: str, turn: int) -> None:
     columns = {"row": list(range(5000)), "answer": [f"answer {turn}"] * 5000}
-    write_answers(columns, path, force=True, raw=False)
+    write_answers(columns, path, force=True, raw=False, say=print)
 
 
 #: What is written, and the ending of its file.

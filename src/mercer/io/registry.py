@@ -175,6 +175,8 @@ def _check_agreement(item: Any, name: str) -> None:
             raise ModelFileError(f"{name} says that it was fitted to {str(count)[:40]} columns")
         if names is not None and np.shape(names) != (count,):
             raise ModelFileError(f"{name} has {count} columns, but not as many names of columns")
+    if name in _LINEAR and {"coef_", "classes_"} & state.keys():
+        _check_linear(state, name)
     kernel = state.get("kernel_")
     if "kernel_" in state and not isinstance(kernel, Kernel):
         raise ModelFileError(f"{name} has {str(kernel)[:40]!r} in the place of its kernel")
@@ -194,6 +196,21 @@ def _check_agreement(item: Any, name: str) -> None:
         if not kernel.domain.may_keep(points, count):
             raise ModelFileError(f"{name} keeps positions of training points out of range")
         kernel.domain.check(points)
+
+
+def _check_linear(state: dict[str, Any], name: str) -> None:
+    """Refuse coefficients that do not fit the columns, the offset or the classes."""
+    shape = np.shape(state.get("coef_"))
+    fits = shape[-1:] == (state.get("n_features_in_"),)
+    fits = fits and np.size(state.get("intercept_")) in (1, *shape[:-1])
+    if "classes_" in state:
+        k = np.size(state["classes_"])
+        fits = fits and k > 1 and shape[:-1] == (1 if k == 2 else k,)
+    if not fits:
+        raise ModelFileError(
+            f"{name} has coefficients of shape {shape}, which do not fit its columns, offset and "
+            "classes"
+        )
 
 
 # ---- The classes of scikit-learn that a model file may hold, in one table ----
@@ -225,6 +242,12 @@ CLASSES: dict[str, str] = {
     }.items()
     for name in names
 }
+# Those of coefficients for columns.
+_LINEAR = tuple(
+    f"scikit-learn:{name}"
+    for name, module in CLASSES.items()
+    if module in ("sklearn.linear_model", "sklearn.svm")
+)
 # Class -> the private attributes that its fitted state includes.
 _PRIVATE: dict[str, tuple[str, ...]] = {
     "ColumnTransformer": (

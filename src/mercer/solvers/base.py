@@ -184,6 +184,17 @@ def either(cures: list[str]) -> str:
 _SLAB = 2**19  # entries of a row slab that is read once and used twice while it is in cache
 
 
+def as_matrix(A: Any) -> np.ndarray:
+    """Return an array of what is given as one, or refuse rows of unequal length."""
+    try:
+        return np.asarray(A)
+    except ValueError:
+        raise InvalidInput(
+            f"{who()}: the rows of the matrix have different lengths; give a square array of real "
+            "numbers, such as a Gram matrix k(X)."
+        ) from None
+
+
 def check_square(A: Any) -> int:
     """Return n for an n×n array or operator of real numbers, or raise `InvalidInput`."""
     shape = tuple(A.shape)
@@ -527,6 +538,6 @@ def checked_matrix(A: Any, *, definite: bool = True) -> tuple[Operator, int]:
                 f"{who()}: the operator {A!r} is not symmetric; a Gram matrix of one collection is."
             )
         return A, n
-    A = np.asarray(A)
+    A = as_matrix(A)
     n = check_square(A)
     return Dense(A, symmetric=True), n

@@ -55,6 +55,19 @@ def test_primal_is_dual(seed, offset):
     assert abs(primal - dual) <= 1e-9 * abs(primal) + 1e-13
 
 
+@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize("power", [-30, -9, 9])
+def test_columns_and_penalty_have_no_unit(power, offset):
+    """Small columns have a large penalty in their unit, which is that of their problem."""
+    rng = np.random.default_rng(4)
+    F, t, unit = rng.standard_normal((12, 3)), rng.standard_normal(12), 2.0**power
+    lower, upper = np.full(12, -0.3), np.full(12, 0.7)
+    point, _ = solved(F, t, lower, upper, 1e4, offset)
+    other, _ = solved(unit * F, t, lower, upper, unit**2 * 1e4, offset)
+    np.testing.assert_array_equal(unit * other.v, point.v)
+    np.testing.assert_allclose(1e4 * point.v, -F.T @ point.s, atol=1e-12)
+
+
 @pytest.mark.parametrize("far", [1.0, 1e3, 1e6])
 def test_columns_of_any_size_reach_the_linear_program(far):
     """With a vanishing penalty the value is that of the program on columns of size 1."""

@@ -363,13 +363,14 @@ class KernelPCA(Projections, KernelEstimator):
             "intercept_": state.Floats("n"),
             "axes_": state.Maybe(state.Floats("D", "n")),
             "component_coef_": state.Maybe(state.Floats("m", "n")),
-            "center_coef_": state.Anything(),
+            "center_coef_": state.Maybe(state.Floats("m")),
+            "center_norm_": state.Floats(least=0, needed=False),
+            "X_transformed_fit_": state.Spare(state.Floats("m", "n")),
             "origin_": state.Spare(state.Array("D")),
         }
         | state.others("eigenvectors_", "explained_variance_", "explained_variance_ratio_")
-        | state.others("dual_coef_", "center_norm_", "X_transformed_fit_", "inverse_kernel_")
-        | state.others("approximation_error_", "eigen_solver_", "plan_", "sample_weight_")
-        | state.others("batches_", "solution_")
+        | state.others("dual_coef_", "inverse_kernel_", "approximation_error_", "eigen_solver_")
+        | state.others("plan_", "sample_weight_", "batches_", "solution_")
         | state.INPUTS
     )
     _rules = ((state.MISFIT, _has_origin),)

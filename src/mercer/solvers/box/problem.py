@@ -229,7 +229,7 @@ class CheckedBox:
             mine = a if len(self.totals) == 1 else a[self.groups == g]
             hidden += abs(multipliers[g] * (math.fsum(mine.tolist()) - total))
         point = (value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
-        return BoxPoint(*point, hidden, NEGLIGIBLE * size)
+        return BoxPoint(*point, hidden)
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,7 @@ class BoxPoint:
     """What is known of a feasible point.
 
     The objective, the duality gap, the KKT violation, the multipliers, how large a gap may be from
-    rounding alone, how much of it rounding may hide, and what is nothing beside the terms of the
-    objective.
+    rounding alone, and how much of it rounding may hide.
     """
 
     value: float
@@ -247,7 +246,6 @@ class BoxPoint:
     multipliers: tuple[float, ...]
     floor: float
     hidden: float
-    nothing: float
 
     def is_good(self, tol: float) -> bool:
         """Whether violation and gap meet a tolerance, or are nothing but rounding."""
@@ -256,8 +254,8 @@ class BoxPoint:
 
     def is_proven(self, tol: float) -> bool:
         """Whether violation and gap meet a tolerance whatever rounding may hide."""
-        gap, floor = self.gap + self.hidden, min(self.nothing, tol)
-        return meets(tol, self.violation, gap, gap - self.value, -self.value, floor)
+        gap = self.gap + self.hidden
+        return meets(tol, self.violation, gap, gap - self.value, -self.value)
 
 
 def meets(

@@ -159,7 +159,10 @@ class SMO(IterativeSolver):
             converged = point.is_proven(tol)
         gap = point.gap + point.hidden
         why, more = _why(cause or "rounds", descent.budget.steps)
-        left = f"KKT violation {point.violation:.2g}, gap {gap:.2g}, tolerance {tol:g}"
+        left = (
+            f"KKT violation {point.violation:.2g}, gap {gap:.2g} of an objective of "
+            f"{gap - point.value:.3g}, tolerance {tol:g}"
+        )
         text = "" if converged else f"{why} ({left}){more}"
         a, f = descent.answer
         return Solution(

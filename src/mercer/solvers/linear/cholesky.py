@@ -18,6 +18,7 @@ from mercer.solvers.base import (
     Linear,
     Solution,
     as_columns,
+    as_matrix,
     check_finite_symmetric,
     check_ridge,
     check_square,
@@ -106,10 +107,7 @@ def factor(
             require_definite(K)
             check_square(K)
             K, overwrite = dense_copy(K)
-        try:
-            K = np.asarray(K)
-        except ValueError as error:  # rows of several lengths
-            raise InvalidInput(f"{who()}: K is no matrix: {error}") from None
+        K = as_matrix(K)
         n = check_square(K)
         ridge = check_ridge(ridge, n)
         check_finite_symmetric(K)

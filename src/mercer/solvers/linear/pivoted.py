@@ -15,7 +15,14 @@ from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speak
 from mercer.lapack import dgemm, dtrsm, eigh, product
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
-from mercer.solvers.base import check_ridge, check_square, describe, precision_of, require_definite
+from mercer.solvers.base import (
+    as_matrix,
+    check_ridge,
+    check_square,
+    describe,
+    precision_of,
+    require_definite,
+)
 from mercer.solvers.linear.device import DeviceRows
 from mercer.solvers.linear.inplace import finite
 
@@ -191,7 +198,7 @@ def pivoted(
     A: Any, rank: int, random_state: Any, tol: float, sample_weight: Any, block: int | None = None
 ) -> tuple[HostRows | DeviceRows, np.ndarray, float]:
     """Return what `rpcholesky` does, with the rows of F where they were made."""
-    A = A if isinstance(A, Operator) else np.asarray(A)
+    A = A if isinstance(A, Operator) else as_matrix(A)
     n = check_square(A)
     require_definite(A)
     A = A if isinstance(A, Operator) else Dense(A, symmetric=True)

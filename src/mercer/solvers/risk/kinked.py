@@ -23,7 +23,7 @@ from mercer.solvers.linear import factor_with_ridge
 
 SHY = 0.995  # part of the way to the walls that a step may go
 DONE = 1e-13  # complementarity relative to the objective at which it stops
-MOST = 1e300  # of a penalty, of columns whose squares are none
+STEEPEST = 1e300  # of a penalty, of columns whose squares are none
 IDLE = 6  # steps without a better point after which it stops
 RIDGE = 1e-15  # relative to the diagonal: columns may depend on one another
 EQUAL = 1e-12  # part of the objective by which gaps count as equal
@@ -85,7 +85,7 @@ class Kinked:
         A = np.column_stack([A, np.ones(len(A))]) if offset else A
         self.A = A if index is None else A[index]
         with np.errstate(over="ignore", divide="ignore"):
-            penalty = np.minimum(alpha / self.unit**2, MOST)
+            penalty = np.minimum(alpha / self.unit**2, STEEPEST)
         self.penalty = np.append(penalty, [0.0] * offset)
         self.t, self.lower, self.upper, self.offset = t, lower, upper, offset
         self.height = max(float(np.abs(t).max(initial=0.0)), float(np.finfo(float).tiny))
