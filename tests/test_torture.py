@@ -198,6 +198,14 @@ def refused(call):
         (lambda: mercer.tune(mercer.KernelRidge(), X, Y, fixed=1), "tune: fixed=1"),
         (lambda: mercer.auto_kernel(X, kinds=0.5), "auto_kernel: kinds=0.5"),
         (lambda: mercer.mean_embedding(3, X), "mean_embedding: kernel=3 is neither"),
+        (
+            lambda: (
+                mercer.KernelKMeans(2, mercer.Polynomial(2, 1.0))
+                .fit(X)
+                .predict(np.full((2, 3), 1.7e308))
+            ),
+            "KernelKMeans: ",
+        ),
         (lambda: rpcholesky([[1.0, 2.0], [3.0]], 1), "rpcholesky: the rows of the matrix"),
         (lambda: factor([[1.0, 2.0], [3.0]]), "factor: the rows of the matrix"),
         (lambda: DenseEigen().solve(Eigen([[1.0], []])), "DenseEigen: the rows of the matrix"),

@@ -112,8 +112,9 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
             known = self.kernel_.domain.holds_points
             lengths = self.kernel_.diag(points) if known else np.zeros(inner.shape[1])
             return inner, self.center_squares_, np.asarray(lengths, dtype=float), None
-        F, origin = self.kernel_.features(points), np.median(V, axis=0)
-        beyond = beyond_features(self.kernel_, points, F)
+        with np.errstate(over="ignore", invalid="ignore"):
+            F, origin = self.kernel_.features(points), np.median(V, axis=0)
+            beyond = beyond_features(self.kernel_, points, F)
         V = V - origin
         squares, far = np.einsum("ij,ij->i", V, V), float(np.linalg.norm(origin))
         with np.errstate(over="ignore", invalid="ignore"):
