@@ -259,7 +259,7 @@ def test_parameters(params, words):
         (X, rng.standard_normal(40), "Unknown label type|classif"),
         (np.where(X == X[3, 1], np.nan, X), Y, "NaN"),
         (np.where(X == X[3, 1], np.inf, X), Y, "infinity"),
-        (X[:, 0], Y, "2D|1D"),
+        (X[:, 0], Y, "expected 2 dimensions"),
         (X[:0], Y[:0], "0 sample"),
         (np.array([["a", "b"]] * 40), Y, "number"),
     ],

@@ -361,8 +361,11 @@ def check_same_points(domain: Domain, X: Any, Y: Any, verb: str) -> None:
         )
 
 
-def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    """Return weights as a float array, or None for equal weights of one."""
+def check_weights(sample_weight: Any, n: int, *, relative: bool = False) -> np.ndarray | None:
+    """Return weights as a float array, or None for equal weights of one.
+
+    Where only relative weights matter, their sum may exceed what a number holds.
+    """
     if sample_weight is None:
         return None
     sample_weight = to_host(sample_weight, "sample_weight")
@@ -390,7 +393,7 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if not (w > 0).any():
         raise no_weight()
     with np.errstate(over="ignore"):
-        if not w.sum() <= HEAVIEST:
+        if not relative and not w.sum() <= HEAVIEST:
             raise InvalidInput(
                 f"{who()}: sample_weight adds up to {w.sum():.3g}; divide the weights by a number."
             )

@@ -200,9 +200,9 @@ def _check_agreement(item: Any, name: str) -> None:
 
 def _check_linear(state: dict[str, Any], name: str) -> None:
     """Refuse coefficients that do not fit the columns, the offset or the classes."""
-    shape = np.shape(state.get("coef_"))
+    shape = np.shape(state.get("coef_", ()))
     fits = shape[-1:] == (state.get("n_features_in_"),)
-    fits = fits and np.size(state.get("intercept_")) in (1, *shape[:-1])
+    fits = fits and np.size(state.get("intercept_", 0.0)) in (1, *shape[:-1])
     if "classes_" in state:
         k = np.size(state["classes_"])
         fits = fits and k > 1 and shape[:-1] == (1 if k == 2 else k,)

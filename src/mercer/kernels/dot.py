@@ -211,7 +211,7 @@ class Polynomial(Dot):
         return {"length_scale": factor * scale_meant(word, X, sample_weight)}
 
     def _scaled(self, s: Any) -> Any:
-        return s if self.length_scale is None else s / self.length_scale**2
+        return s if self.length_scale is None else s / (self.length_scale * self.length_scale)
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return (self._scaled(s) + self.offset) ** int(self.degree)
@@ -291,13 +291,13 @@ class Exponential(Dot):
         return {"length_scale": scale_meant(self.length_scale, X, sample_weight)}
 
     def _profile(self, s: Any, xp: Any) -> Any:
-        return xp.exp(s / self.length_scale**2)
+        return xp.exp(s / (self.length_scale * self.length_scale))
 
     def _slope(self, s: Any, xp: Any) -> Any:
-        return self._profile(s, xp) / self.length_scale**2
+        return self._profile(s, xp) / (self.length_scale * self.length_scale)
 
     def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
-        u = s / self.length_scale**2
+        u = s / (self.length_scale * self.length_scale)
         return {"length_scale": -2 * u * xp.exp(u)}
 
 

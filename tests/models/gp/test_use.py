@@ -177,7 +177,9 @@ def test_warnings_point_at_the_line_of_the_user(data):
 
 @pytest.mark.parametrize("verb", ["loo", "add", "remove", "mean_gradient"])
 def test_wrong_arguments_name_the_class(model, verb):
-    with pytest.raises(TypeError, match=rf"^GaussianProcessRegressor\.{verb}\(\)"):
+    with pytest.raises(
+        TypeError, match=rf"^GaussianProcessRegressor\.{verb}: there is no parameter"
+    ):
         getattr(model, verb)(nonsense=1)
 
 

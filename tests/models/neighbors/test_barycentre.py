@@ -143,7 +143,7 @@ def test_refusals(tmp_path):
     with pytest.raises(InvalidInput, match="negative"):
         NearestBarycentre().fit(X, y, -np.ones(len(y)))
     with pytest.raises(InvalidInput, match="overflows"):
-        NearestBarycentre("poly").fit(1e150 * X, y)
+        NearestBarycentre(mercer.Polynomial(3)).fit(1e150 * X, y)
     model = NearestBarycentre().fit(X, y)
     model.norms_ = model.norms_[:2]
     mercer.save(model, tmp_path / "model.mercer")

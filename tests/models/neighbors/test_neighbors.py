@@ -254,7 +254,7 @@ def test_holes_and_wrong_widths_are_named():
     with pytest.raises(InvalidInput, match="features"):
         model.predict(Q[:, :2])
     with pytest.raises(InvalidInput, match="overflows"):
-        KernelNeighborsClassifier("poly").fit(1e150 * X, LABELS)
+        KernelNeighborsClassifier(mercer.Polynomial(3)).fit(1e150 * X, LABELS)
 
 
 # ------------------------------------------------------------------------------------ life

@@ -125,23 +125,25 @@ def test_moments_of_blocks_are_those_of_the_column(seed):
 
 def test_a_regressor_predicts_as_in_memory(folder, frame, target):
     blocks = blocks_of(folder, block_rows=13)
-    expected = TableRegressor().fit(frame, target).predict(frame)
-    model = TableRegressor().fit(blocks)  # all rows are centres
+    expected = TableRegressor("rbf").fit(frame, target).predict(frame)
+    model = TableRegressor("rbf").fit(blocks)  # all rows are centres
     np.testing.assert_allclose(model.predict(blocks), expected, atol=1e-8)
     np.testing.assert_allclose(model.predict(frame), expected, atol=1e-8)
-    given = TableRegressor().fit(blocks_of(folder), target / 7)
+    given = TableRegressor("rbf").fit(blocks_of(folder), target / 7)
     np.testing.assert_allclose(7 * given.predict(blocks), expected, atol=1e-7)
     assert model.score(blocks) == pytest.approx(model.score(frame, target))
     weight = np.arange(N) % 3
-    heavy = TableRegressor().fit(RowBlocks.from_parquet(folder, "y", weight="w", block_rows=9))
-    light = TableRegressor().fit(frame, target, sample_weight=weight)
+    heavy = TableRegressor("rbf").fit(RowBlocks.from_parquet(folder, "y", weight="w", block_rows=9))
+    light = TableRegressor("rbf").fit(frame, target, sample_weight=weight)
     np.testing.assert_allclose(heavy.predict(frame), light.predict(frame), atol=1e-6)
 
 
 def test_a_classifier_predicts_as_in_memory(folder, frame, target):
     labels = np.where(target > np.median(target), "high", "low")
-    model = TableClassifier(class_weight="balanced").fit(blocks_of(folder, block_rows=13), labels)
-    expected = TableClassifier(class_weight="balanced").fit(frame, labels)
+    model = TableClassifier("rbf", class_weight="balanced").fit(
+        blocks_of(folder, block_rows=13), labels
+    )
+    expected = TableClassifier("rbf", class_weight="balanced").fit(frame, labels)
     found = model.decision_function(blocks_of(folder, block_rows=50))
     np.testing.assert_allclose(found, expected.decision_function(frame), atol=1e-8)
     np.testing.assert_array_equal(model.predict(blocks_of(folder)), expected.predict(frame))
@@ -162,9 +164,9 @@ def test_unseen_categories_and_missing_cells_in_blocks(folder, frame, target, tm
     other = {"age": [None, 2.0], "site": ["elsewhere", None], "code": ["zz", None]}
     other |= {"level": [9, None], "truth": [None, True], "empty": [None, None]}
     parquet.write_table(pa.table(other), tmp_path / "o.parquet")
-    model = TableRegressor().fit(blocks_of(folder))
+    model = TableRegressor("rbf").fit(blocks_of(folder))
     found = model.predict(RowBlocks.from_parquet(tmp_path / "o.parquet", block_rows=1))
-    expected = TableRegressor().fit(frame, target).predict(Table(other))
+    expected = TableRegressor("rbf").fit(frame, target).predict(Table(other))
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 

@@ -367,7 +367,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             checks.check_parameters(self)
             X = self._rows(X, kernel, reset=True)
             y = check_labels(y, len(X))
-            weights = check_weights(sample_weight, len(X))
+            weights = check_weights(sample_weight, len(X), relative=True)
             w = np.ones(len(X)) if weights is None else weights.copy()
             used = w > 0
             self.classes_, self.y_fit_ = class_codes(y, w)

@@ -463,7 +463,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         with self._all_or_nothing():
             kernel = smoothing(self.kernel)
             points = self._rows(X, kernel, reset=True)
-            weights = check_weights(sample_weight, len(points))
+            weights = check_weights(sample_weight, len(points), relative=True)
             used, w = positive_rows(points, weights)
             if isinstance(self.bandwidth, str) and self.bandwidth == "loo":
                 scales, _ = column_scales(used, w, "loo")

@@ -412,7 +412,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
             X = self._points(X, space, reset=True)
             n = space.domain.size(X)
             self.y_fit_ = check_targets(y, n).copy()
-            self._remember(X, space, check_weights(sample_weight, n))
+            self._remember(X, space, check_weights(sample_weight, n, relative=True))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -594,7 +594,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
             X = self._points(X, space, reset=True)
             n = space.domain.size(X)
             y = check_labels(y, n)
-            weights = check_weights(sample_weight, n)
+            weights = check_weights(sample_weight, n, relative=True)
             self.classes_, self.y_fit_ = class_codes(y, weights)
             self._remember(X, space, weights)
         return self

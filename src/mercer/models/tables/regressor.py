@@ -286,7 +286,7 @@ class TableRegressor(RegressorMixin, TableModel):
         table; or "auto", what `auto_kernel` proposes for the table. Left out, it is "rbf" on
         encoded rows, or where the table holds text, strings or graphs what `auto_kernel` proposes,
         with the kernel of least leave-one-out error for each column of strings; its parameters are
-        tuned together with `alpha`, as `mercer fit` does it.
+        tuned together with `alpha`, as `mercer fit` does it. Rows in blocks are not tuned.
     alpha : float or "loo", optional
         Ridge; "loo" takes the one with the least leave-one-out error. Left out, it is tuned with
         the kernel where that is left out too, and 1.0 for a kernel that is given. A number beside a

@@ -249,13 +249,20 @@ class BoxPoint:
 
     def is_good(self, tol: float) -> bool:
         """Whether violation and gap meet a tolerance, or are nothing but rounding."""
-        nothing = self.gap <= min(self.floor, tol) and self.violation <= 1e-3 * tol
-        return nothing or meets(tol, self.violation, self.gap, self.gap - self.value, -self.value)
+        met = meets(tol, self.violation, self.gap, self.gap - self.value, -self.value)
+        return met or self._is_nothing(tol)
 
     def is_proven(self, tol: float) -> bool:
-        """Whether violation and gap meet a tolerance whatever rounding may hide."""
+        """Whether violation and gap meet a tolerance whatever rounding may hide.
+
+        Where the optimum is zero, rounding is all there is of a gap, and it must be small.
+        """
         gap = self.gap + self.hidden
-        return meets(tol, self.violation, gap, gap - self.value, -self.value)
+        met = meets(tol, self.violation, gap, gap - self.value, -self.value)
+        return met or (self.hidden <= 1e-3 * tol and self._is_nothing(tol))
+
+    def _is_nothing(self, tol: float) -> bool:
+        return self.gap <= min(self.floor, tol) and self.violation <= 1e-3 * tol
 
 
 def meets(
