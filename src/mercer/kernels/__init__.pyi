@@ -35,11 +35,13 @@ from mercer.kernels.graphs import (
     Diffusion as Diffusion,
     Graphlet as Graphlet,
     NeighborhoodHash as NeighborhoodHash,
+    Propagation as Propagation,
     RandomWalk as RandomWalk,
     RegularizedLaplacian as RegularizedLaplacian,
     ShortestPath as ShortestPath,
     VertexHistogram as VertexHistogram,
     WeisfeilerLehman as WeisfeilerLehman,
+    WeisfeilerLehmanOptimalAssignment as WeisfeilerLehmanOptimalAssignment,
 )
 from mercer.kernels.laplacian import Laplacian as Laplacian, LaplacianBound as LaplacianBound
 from mercer.kernels.metric import (
@@ -178,6 +180,7 @@ __all__ = [
     "Power",
     "Precomputed",
     "Product",
+    "Propagation",
     "Radial",
     "RandomWalk",
     "RationalQuadratic",
@@ -196,6 +199,7 @@ __all__ = [
     "Warped",
     "WeightedDegree",
     "WeisfeilerLehman",
+    "WeisfeilerLehmanOptimalAssignment",
     "White",
     "WithMissing",
     "as_kernel",

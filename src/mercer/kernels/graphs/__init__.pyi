@@ -3,6 +3,7 @@ from mercer.kernels.graphs.histograms import (
     NeighborhoodHash as NeighborhoodHash,
     VertexHistogram as VertexHistogram,
     WeisfeilerLehman as WeisfeilerLehman,
+    WeisfeilerLehmanOptimalAssignment as WeisfeilerLehmanOptimalAssignment,
 )
 from mercer.kernels.graphs.nodes import (
     Diffusion as Diffusion,
@@ -12,6 +13,10 @@ from mercer.kernels.graphs.paths import (
     AttributedPath as AttributedPath,
     ShortestPath as ShortestPath,
 )
+from mercer.kernels.graphs.propagation import (
+    Propagation as Propagation,
+    uniforms as uniforms,
+)
 from mercer.kernels.graphs.walks import RandomWalk as RandomWalk
 
 __all__ = [
@@ -19,9 +24,11 @@ __all__ = [
     "Diffusion",
     "Graphlet",
     "NeighborhoodHash",
+    "Propagation",
     "RandomWalk",
     "RegularizedLaplacian",
     "ShortestPath",
     "VertexHistogram",
     "WeisfeilerLehman",
+    "WeisfeilerLehmanOptimalAssignment",
 ]

@@ -1,4 +1,4 @@
-"""`NeighborhoodHash`: graphs compared by the share of nodes whose hashed neighbourhoods agree."""
+"""Graphs compared by labels of nodes, refined by what is around them: counted, paired, hashed."""
 
 from __future__ import annotations
 
@@ -136,9 +136,68 @@ class WeisfeilerLehman(Counted):
         check_whole("iterations", self.iterations, 0)
 
     def _counts(self, X: Any) -> Counts:
-        levels = list(refinements(X, self.iterations))
-        codes = np.stack(levels, axis=1).reshape(-1)
-        return Counts(len(X), np.repeat(X.owners, len(levels)), codes)
+        return Counts(len(X), *all_refinements(X, self.iterations))
+
+
+def all_refinements(X: GraphCollection, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes of all nodes in all rounds, graph by graph, and the graph of each."""
+    levels = list(refinements(X, rounds))
+    return np.repeat(X.owners, len(levels)), np.stack(levels, axis=1).reshape(-1)
+
+
+# ---- `WeisfeilerLehmanOptimalAssignment`: nodes paired so that they agree for most rounds ----
+
+
+class WeisfeilerLehmanOptimalAssignment(Counted):
+    r"""The best pairing of nodes: k(G, G′) = max_B Σ_{(u,v) ∈ B} κ(u, v), B pairs each node once.
+
+    κ(u, v) is the number of rounds r = 0, …, h after which u and v have the same label, in the
+    refinement of `WeisfeilerLehman`; of graphs of different sizes, the larger has nodes left over.
+    Labels that differ stay different, so that the rounds make a hierarchy, and the best pairing is
+    an intersection of histograms (Kriege, Giscard and Wilson, 2016):
+
+        k(G, G′) = Σ_{r=0}^{h} Σ_ℓ min(c_{r,ℓ}(G), c_{r,ℓ}(G′))
+
+    with c_{r,ℓ} the number of nodes with label ℓ after r rounds. Values grow as the number of
+    nodes, those of `WeisfeilerLehman` as its square, so that there common labels outweigh rare
+    ones. A graph without nodes has the value 0 with all.
+
+    *Valid when* always: min(c, c′) = Σ_i [c ≥ i][c′ ≥ i] is the inner product of indicators of the
+    first, second, … occurrence of a label. Optimal assignments by other κ need not be kernels.
+
+    Parameters
+    ----------
+    iterations : int, default=5
+        The number h ≥ 0 of rounds.
+
+    Notes
+    -----
+    No assignment is solved: O(h(N + E)) for N nodes and E edges, a sort, and a product of sparse
+    indicators. Labels of edges, weights, directions and graphs without labels are as in
+    `WeisfeilerLehman`. The values are those of GraKeL's kernel of this name with
+    ``n_iter=iterations``.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import mercer
+    >>> k = mercer.WeisfeilerLehmanOptimalAssignment(iterations=2)
+    >>> k([nx.path_graph(3), nx.cycle_graph(3), nx.star_graph(3)])
+    array([[ 9.,  4.,  5.],
+           [ 4.,  9.,  3.],
+           [ 5.,  3., 12.]])
+    """
+
+    domain = Graphs()
+
+    def __init__(self, iterations: int = 5):
+        super().__init__(iterations=iterations)
+
+    def _check_params(self) -> None:
+        check_whole("iterations", self.iterations, 0)
+
+    def _counts(self, X: Any) -> Counts:
+        return occurrences(len(X), *all_refinements(X, self.iterations))
 
 
 # ---- neighborhood hash ----
@@ -278,10 +337,14 @@ class Occurrences(Counted):
         super().__init__()
 
     def _counts(self, X: Hashes) -> Counts:
-        rows = X.owners
-        order = np.lexsort((X.codes, rows))
-        codes = X.codes[order]  # the rows are in order already
-        new = np.append(True, (np.diff(codes) != 0) | (np.diff(rows) != 0))[: len(codes)]
-        starts = np.flatnonzero(new)
-        rank = np.arange(len(codes)) - starts[np.cumsum(new) - 1]
-        return Counts(X.n, rows, mixed(mixed(codes) + rank.astype(np.uint64)))
+        return occurrences(*X)
+
+
+def occurrences(n: int, rows: np.ndarray, codes: np.ndarray) -> Counts:
+    """Count the first, second, … occurrence of a code in a point as different parts."""
+    order = np.lexsort((codes, rows))
+    codes = codes[order]  # the rows are in order already
+    new = np.append(True, (np.diff(codes) != 0) | (np.diff(rows) != 0))[: len(codes)]
+    starts = np.flatnonzero(new)
+    rank = np.arange(len(codes)) - starts[np.cumsum(new) - 1]
+    return Counts(n, rows, mixed(mixed(codes) + rank.astype(np.uint64)))

@@ -217,6 +217,39 @@ def _codes(source: np.ndarray, end: np.ndarray, d: np.ndarray) -> np.ndarray:
 # ---- attributed path ----
 
 
+UNLIKE = "use ShortestPath, which compares labels"
+
+
+def node_vectors(X: GraphCollection, name: str, cure: str) -> np.ndarray:
+    """Return the attributes of all nodes, which are vectors of one length; refuse others."""
+    if not len(X.attributes):  # no nodes
+        return np.zeros((0, 1))
+    widths = widths_of(X.attributes)
+    odd = np.flatnonzero(widths != widths[0])
+    if len(odd):
+        raise InvalidInput(
+            f"{name}: graph {X.owners[0]} has {widths[0]} attributes a node and graph "
+            f"{X.owners[odd[0]]} has {widths[odd[0]]}; give all nodes vectors of one length."
+        )
+    if widths[0] == 0:
+        raise InvalidInput(
+            f"{name}: the nodes of these graphs have no attributes; give them with "
+            f"mercer.Graph(..., attributes=...), or {cure}."
+        )
+    return X.attributes
+
+
+def check_vectors(X: GraphCollection, Y: GraphCollection | None, name: str, cure: str) -> None:
+    """Refuse nodes without attributes, or with vectors of different lengths."""
+    both = (X,) if Y is None else (X, Y)
+    widths = [node_vectors(Z, name, cure).shape[1] for Z in both if len(Z.attributes)]
+    if len(set(widths)) > 1:
+        raise InvalidInput(
+            f"{name}: nodes of X have {widths[0]} attributes and nodes of Y (of a "
+            f"model: the training graphs) {widths[1]}; give both the same."
+        )
+
+
 class Groups:
     """The joined pairs of nodes of all graphs, in groups of one graph and one distance."""
 
@@ -382,31 +415,12 @@ class AttributedPath(Combination):
         return Graphs()
 
     def _route(self, X: GraphCollection) -> np.ndarray:
-        if not len(X.attributes):  # no nodes
-            return np.zeros((0, 1))
-        widths = widths_of(X.attributes)
-        odd = np.flatnonzero(widths != widths[0])
-        if len(odd):
-            raise InvalidInput(
-                f"AttributedPath: graph {X.owners[0]} has {widths[0]} attributes a node and graph "
-                f"{X.owners[odd[0]]} has {widths[odd[0]]}; give all nodes vectors of one length."
-            )
-        if widths[0] == 0:
-            raise InvalidInput(
-                "AttributedPath: the nodes of these graphs have no attributes; give them with "
-                "mercer.Graph(..., attributes=...), or use ShortestPath, which compares labels."
-            )
-        return X.attributes
+        return node_vectors(X, "AttributedPath", UNLIKE)
 
     @speaks("AttributedPath")
     def _bind(self, X: GraphCollection, Y: GraphCollection | None = None) -> Bound:
         both = (X,) if Y is None else (X, Y)
-        widths = [self._route(Z).shape[1] for Z in both if len(Z.attributes)]
-        if len(set(widths)) > 1:
-            raise InvalidInput(
-                f"AttributedPath: nodes of X have {widths[0]} attributes and nodes of Y (of a "
-                f"model: the training graphs) {widths[1]}; give both the same."
-            )
+        check_vectors(X, Y, "AttributedPath", UNLIKE)
         if self.weighted:
             for Z in both:
                 check_lengths(Z)

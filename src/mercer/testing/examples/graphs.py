@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from mercer import kernels as mk
 from mercer.domains import Graph
@@ -21,11 +22,14 @@ from mercer.kernels import (
     Kernel,
     Linear,
     NeighborhoodHash,
+    Propagation,
     RandomWalk,
     ShortestPath,
     VertexHistogram,
     WeisfeilerLehman,
+    WeisfeilerLehmanOptimalAssignment,
 )
+from mercer.kernels.graphs import uniforms
 
 # ---- Kernels that refine labels of graphs, for the laws: points, and definitions for two graphs.
 
@@ -88,8 +92,27 @@ def refining_kernels() -> list[tuple[str, Kernel, Callable | None]]:
         ("WeisfeilerLehman-directed", WeisfeilerLehman(3), graph_sampler(directed=True)),
         ("WeisfeilerLehman-normalized", WeisfeilerLehman(2).normalized(), None),
         ("WeisfeilerLehman-product", WeisfeilerLehman(1) * VertexHistogram() + 1.0, None),
+        ("WeisfeilerLehmanOptimalAssignment", WeisfeilerLehmanOptimalAssignment(), None),
+        (
+            "WeisfeilerLehmanOptimalAssignment-plain",
+            WeisfeilerLehmanOptimalAssignment(2).normalized(),
+            graph_sampler(labelled=False, directed=True),
+        ),
         ("NeighborhoodHash", NeighborhoodHash(), None),
         ("NeighborhoodHash-bonds", NeighborhoodHash(2), graph_sampler(edge_labelled=True)),
+        ("Propagation", Propagation(), graph_sampler(lengths=(0.0, 0.5, 1.0, 3.0))),
+        ("Propagation-plain", Propagation(2, 1.5), graph_sampler(labelled=False)),
+        (
+            "Propagation-hellinger",
+            Propagation(3, 0.5, metric="hellinger", random_state=7),
+            graph_sampler(directed=True),
+        ),
+        ("Propagation-vectors", Propagation(2, 0.5, 4.0), graph_sampler(width=2)),
+        (
+            "Propagation-normalized",
+            Propagation(2, attribute_width=2.0, metric="hellinger").normalized(),
+            graph_sampler(labelled=False, width=3),
+        ),
     ]
 
 
@@ -137,11 +160,58 @@ def _neighborhood_hash(k: Any, x: Graph, y: Graph) -> float:
     return total / int(k.iterations)
 
 
+def _optimal_assignment(k: Any, x: Graph, y: Graph) -> float:
+    """Return the best sum over pairs of nodes of the rounds in which they have one label."""
+    from scipy.optimize import linear_sum_assignment
+
+    levels = zip(refined_labels(x, k.iterations), refined_labels(y, k.iterations), strict=True)
+    alike = sum(np.equal.outer(first, second).astype(int) for first, second in levels)
+    return float(alike[linear_sum_assignment(alike, maximize=True)].sum())
+
+
+def _propagation(k: Any, x: Graph, y: Graph) -> float:
+    return _common(*(_binned(g, **k.get_params()) for g in (x, y)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _binned(
+    graph: Graph,
+    iterations: int,
+    width: float,
+    attribute_width: float | None,
+    metric: str,
+    random_state: int,
+) -> list[tuple]:
+    """Return the bins of all nodes at all steps, from distributions over the labels."""
+    n, steps, rooted = graph.n_nodes, iterations + 1, metric == "hellinger"
+    A, degrees = matrix_of(graph), np.diff(graph.indptr).astype(np.uint64)
+    T = np.array([A[i] / A[i].sum() if A[i].any() else np.eye(n)[i] for i in range(n)])
+    held: list[tuple] = []  # for labels and for attributes: what nodes hold, names, width
+    if graph.node_labels is not None or attribute_width is None:
+        own = degrees if graph.node_labels is None else graph.node_labels
+        held.append((np.equal.outer(own, np.unique(own)).astype(float), np.unique(own), width, 0))
+    if attribute_width is not None:
+        columns = np.arange(graph.attributes.shape[1], dtype=np.uint64) if n else None
+        held.append((graph.attributes, columns, attribute_width, 1))
+    bins: list[list] = [[(t,) for _ in range(n)] for t in range(steps)]
+    for P, names, w, kind in held if n else []:
+        u = uniforms(random_state, kind, names, steps)
+        V = ndtri(u) if rooted else 1 / np.tan(np.pi * (1 - u))
+        b = uniforms(random_state, 2, np.array([2 + kind], dtype=np.uint64), steps)[0] * w
+        for t in range(steps):
+            for i, value in enumerate((np.sqrt(P) if rooted and kind == 0 else P) @ V[:, t]):
+                bins[t][i] += (math.floor((value + b[t]) / w),)
+            P = T @ P
+    return [name for step in bins for name in step]
+
+
 #: Class → function(kernel, x, y): the definition, for two graphs.
 GRAPH_FORMULAS: dict[type, Callable[[Any, Any, Any], float]] = {
     VertexHistogram: lambda k, x, y: _common(refined_labels(x, 0)[0], refined_labels(y, 0)[0]),
     WeisfeilerLehman: _weisfeiler_lehman,
+    WeisfeilerLehmanOptimalAssignment: _optimal_assignment,
     NeighborhoodHash: _neighborhood_hash,
+    Propagation: _propagation,
 }
 
 
