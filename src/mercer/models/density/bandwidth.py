@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,23 @@ from scipy.special import betaln, gammaln
 from mercer.domains import Vectors, moderate
 from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels import RBF, Matern
-from mercer.operators import rim
+from mercer.models.density.norms import (
+    FAR,
+    as_metric,
+    directions,
+    distances,
+    log_sphere,
+    log_sums_by,
+    mean_square,
+    nearest,
+    order_of,
+)
+from mercer.operators import log_sums, nearest_squares, rim
 
 # ---- Smoothing kernels: radial densities κ(u) = c φ(‖u‖²) on ℝᵈ, normalised for every d ----
 # ∫κ = 1, ∫uκ = 0 and ∫uuᵀκ is a positive multiple of the identity. In one dimension these are the
-# kernels of the textbooks; in several they are spheres, not products, as scikit-learn's are.
+# kernels of the textbooks; in several they are spheres, not products, as scikit-learn's are. Other
+# norms have other balls, and "product" is the product of the kernels of the line.
 
 
 #: Names of smoothing kernels; "linear" is another name of "triangular".
@@ -37,16 +50,20 @@ SMOOTHINGS = (
     "exponential",
 )
 _ALIASES = {"linear": "triangular"}
+#: Kernels of which the product over the columns is radial in a norm.
+_PRODUCTS = {"gaussian": "euclidean", "exponential": "manhattan", "tophat": "chebyshev"}
 TERMS = 24  # of the series of ∫ rᵈ⁻¹ cos(πr/2): more than floats can tell apart
 
 
 class Smoothing:
-    """A density κ(u) = c φ(‖u‖²) on ℝᵈ with φ(0) = 1.
+    """A density κ(u) = c φ(‖u‖²) on ℝᵈ with φ(0) = 1, or the product of c φ(uₖ²).
 
     Attributes
     ----------
     name : str
         Its name.
+    metric : str or float
+        The norm, see `norms`; products that are radial in a norm have the name of that.
     code : int
         Its number in compiled loops: its place in `SMOOTHINGS`.
     radius : float
@@ -56,8 +73,9 @@ class Smoothing:
         What it is a density of.
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, metric: str | float = "euclidean"):
         self.name = name
+        self.metric = _PRODUCTS.get(name, metric) if metric == "product" else metric
         self.code = SMOOTHINGS.index(name)
         self.radius = math.inf if name in ("gaussian", "exponential") else 1.0
         self.domain = Vectors()
@@ -127,9 +145,15 @@ class Smoothing:
     def log_normaliser(self, d: int) -> float:
         """Return log c in d dimensions: ∫ c φ(‖u‖²) du = 1.
 
-        In polar coordinates the integral is 2πᵈᐟ²/Γ(d/2) ∫ rᵈ⁻¹ φ(r²) dr.
+        In polar coordinates the integral is 2πᵈᐟ²/Γ(d/2) ∫ rᵈ⁻¹ φ(r²) dr; in other norms dV, with V
+        the volume of the ball, is in place of the first factor.
         """
-        sphere = math.log(2.0) + 0.5 * d * math.log(math.pi) - gammaln(0.5 * d)
+        if self.metric == "product":
+            return d * Smoothing(self.name).log_normaliser(1)
+        if self.metric == "euclidean":
+            sphere = math.log(2.0) + 0.5 * d * math.log(math.pi) - gammaln(0.5 * d)
+        else:
+            sphere = log_sphere(order_of(self.metric), d)
         return -float(sphere + self._log_radial(d))
 
     def _log_radial(self, d: int) -> float:
@@ -153,9 +177,14 @@ class Smoothing:
         """Return the standard deviation of one coordinate of a draw of κ in d dimensions.
 
         The mean of ‖u‖² is the ratio of ∫ rᵈ⁺¹ φ(r²) dr and ∫ rᵈ⁻¹ φ(r²) dr, and d coordinates
-        share it.
+        share it. In other norms the share is that of a draw from the ball.
         """
-        return math.sqrt(math.exp(self._log_radial(d + 2) - self._log_radial(d)) / d)
+        if self.metric == "product":
+            return Smoothing(self.name).deviation(1)
+        mean = math.exp(self._log_radial(d + 2) - self._log_radial(d))
+        if self.metric == "euclidean":
+            return math.sqrt(mean / d)
+        return math.sqrt(mean * mean_square(order_of(self.metric), d))
 
     @property
     def _power(self) -> int:
@@ -167,6 +196,11 @@ class Smoothing:
 
         A direction at random times a length of density ∝ rᵈ⁻¹ φ(r²).
         """
+        if self.metric == "product":
+            return np.hstack([Smoothing(self.name).sample(rng, n, 1) for _ in range(d)])
+        if self.metric != "euclidean":
+            U = directions(rng, n, d, order_of(self.metric))
+            return U * self._lengths(rng, n, d)[:, None]
         U = rng.standard_normal((n, d))
         if self.name == "gaussian":
             return U
@@ -175,6 +209,8 @@ class Smoothing:
         return U * (self._lengths(rng, n, d) / length)[:, None]
 
     def _lengths(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        if self.name == "gaussian":
+            return np.sqrt(2.0 * rng.gamma(0.5 * d, size=n))
         if self.name == "exponential":
             return rng.gamma(d, size=n)
         if self.name == "triangular":
@@ -192,6 +228,61 @@ class Smoothing:
             return out
         return np.sqrt(rng.beta(0.5 * d, self._power + 1.0, size=n))
 
+    # -- pairs of points ----------------------------------------------------------------------
+    def tile(
+        self, Q: np.ndarray, X: np.ndarray, bandwidth: float, slopes: bool
+    ) -> tuple[np.ndarray, Any]:
+        """Return log κ/c of all pairs of rows, and the derivatives by log h where asked for."""
+        if self.metric == "product":
+            with np.errstate(over="ignore"):
+                squares = [
+                    np.minimum(np.subtract.outer(q, x) ** 2, FAR)
+                    for q, x in zip(Q.T, X.T, strict=True)
+                ]
+        else:
+            squares = [distances(Q, X, order_of(self.metric)) ** 2]
+        logs, ratios = np.zeros(squares[0].shape), np.zeros(squares[0].shape) if slopes else None
+        for s in squares:
+            values = self.profile(s, bandwidth) if self.compact else np.ones_like(s)
+            with np.errstate(divide="ignore"):
+                logs += np.log(values) if self.compact else self.log_profile(s, bandwidth)
+            if slopes:
+                rise = s * self.fall(s, values, bandwidth)
+                ratios += np.divide(rise, values, out=np.zeros_like(s), where=values > 0)
+        return logs, ratios
+
+    def log_sums(
+        self,
+        Q: Any,
+        X: np.ndarray,
+        w: Any,
+        *,
+        radius: float,
+        slopes: bool = False,
+        frame: Any = None,
+    ) -> Any:
+        """Return `mercer.operators.log_sums` in the metric of the kernel."""
+        if self.metric == "euclidean" or X.shape[1] == 1:
+            return log_sums(Q, X, w, self.code, radius=radius, slopes=slopes, frame=frame)
+        tile = partial(self.tile, bandwidth=radius, slopes=slopes)
+        return log_sums_by(tile, Q, X, w, slopes, frame)
+
+    def nearest(self, X: np.ndarray) -> np.ndarray:
+        """Return the distance of each row to the nearest other one."""
+        if self.metric == "euclidean":
+            return np.sqrt(nearest_squares(X))
+        return nearest(X, order_of(self.metric))
+
+    def distances(self, Q: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return the distances of all pairs of rows."""
+        return distances(Q, X, order_of(self.metric))
+
+    def heights(self, Z: np.ndarray) -> np.ndarray:
+        """Return κ/c at rows."""
+        if self.metric == "euclidean":
+            return self.profile(np.einsum("ij,ij->i", Z, Z))
+        return np.exp(self.tile(Z, np.zeros((1, Z.shape[1])), 1.0, False)[0][:, 0])
+
 
 def is_smoothing(name: Any) -> bool:
     """Whether this is the name of a smoothing kernel."""
@@ -199,8 +290,8 @@ def is_smoothing(name: Any) -> bool:
 
 
 @speaks("KernelDensity", unless_spoken=True)
-def smoothing(name: Any) -> Smoothing:
-    """Return the smoothing kernel of that name."""
+def smoothing(name: Any, metric: Any = "euclidean") -> Smoothing:
+    """Return the smoothing kernel of that name, in that metric."""
     if isinstance(name, Smoothing):
         return name
     if not is_smoothing(name):
@@ -215,7 +306,7 @@ def smoothing(name: Any) -> Smoothing:
             f"{who()}: kernel={name!r} is no smoothing kernel; give one of "
             f"{', '.join(repr(n) for n in SMOOTHINGS)}.{same}"
         )
-    return Smoothing(_ALIASES.get(name, name))
+    return Smoothing(_ALIASES.get(name, name), as_metric(metric))
 
 
 # ---- bandwidth ----

@@ -37,7 +37,7 @@ from mercer.models.density.bandwidth import (
     smoothing,
 )
 from mercer.models.density.leave_one_out import best_factor, left_out
-from mercer.operators import log_sums
+from mercer.models.density.norms import as_metric
 from mercer.solvers import Cost, Solution
 
 # ---- Densities on regular grids in one or two dimensions: linear binning and one convolution by
@@ -256,7 +256,7 @@ def _taps(
         axis=1,
     )
     Z = bandwidth.whiten(places)
-    values = kernel.profile(np.einsum("ij,ij->i", Z, Z)).reshape([len(o) for o in offsets])
+    values = kernel.heights(Z).reshape([len(o) for o in offsets])
     out = np.zeros(shape)
     out[np.ix_(*(o % size for o, size in zip(offsets, shape, strict=True)))] = values
     with np.errstate(over="ignore"):
@@ -323,6 +323,22 @@ FINITE_ROWS: state.Rule = (
 BANDWIDTH: state.Rule = (state.MISFIT, _has_bandwidth)
 
 
+def _goes_with(bandwidth: Any, kernel: Smoothing) -> bool:
+    """Whether a bandwidth keeps what the kernel measures: a matrix is known up to a rotation."""
+    return np.ndim(bandwidth) < 2 or kernel.metric == "euclidean"
+
+
+@speaks
+def _has_metric(model: Any) -> bool:
+    try:
+        return _goes_with(model.bandwidth_, smoothing(model.smoothing_, model._metric()))
+    except InvalidInput as error:
+        raise ModelFileError(f"the metric of a {who()} is none: {error}") from error
+
+
+METRIC: state.Rule = ("the bandwidth of a {} does not fit its metric", _has_metric)
+
+
 SCALES = 40  # bandwidths that a search looks at, as a rule
 
 
@@ -370,6 +386,12 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         for "cosine" in an even number of columns, where scikit-learn's does not integrate to one.
         Points at a distance of exactly one bandwidth are outside of a bounded support, as they are
         there; with one bandwidth a column, or a matrix, rounding decides about such points.
+    metric : str or float, default="euclidean"
+        The norm ‖u‖ of κ: "euclidean", "manhattan" (Σ|uₖ|), "chebyshev" (max |uₖ|), or a number
+        p ≥ 1 for (Σ|uₖ|ᵖ)^(1/p). "product" is the product over the columns of the κ of the line,
+        each of its own coordinate. In every one of them the density has integral one; that of
+        scikit-learn has it in the euclidean metric alone. A matrix as bandwidth is for the
+        euclidean metric. On one column they are the same.
 
     Attributes
     ----------
@@ -377,6 +399,8 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         The bandwidth used.
     smoothing_ : str
         The name of the kernel used.
+    metric_ : str or float
+        The metric used, by its name here.
     X_fit_ : array of shape (n, d)
         The training points.
     sample_weight_ : array of shape (n,) or None
@@ -416,12 +440,14 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         "smoothing_": state.Words(*SMOOTHINGS, says=NO_KERNEL),
         **ROWS,
         "bandwidth_": state.Anything(),
+        "metric_": state.Spare(),
         "solution_": state.Spare(),
         **state.INPUTS,
     }
-    _rules = (FINITE_ROWS, BANDWIDTH)
+    _rules = (FINITE_ROWS, BANDWIDTH, METRIC)
 
     smoothing_: str
+    metric_: str | float
     X_fit_: np.ndarray
     sample_weight_: np.ndarray | None
     bandwidth_: Any
@@ -431,9 +457,12 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     plan = tell_plan
     _plan = plan_density
 
-    def __init__(self, bandwidth: Any = "scott", kernel: Any = "gaussian"):
+    def __init__(
+        self, bandwidth: Any = "scott", kernel: Any = "gaussian", metric: Any = "euclidean"
+    ):
         self.bandwidth = bandwidth
         self.kernel = kernel
+        self.metric = metric
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -461,7 +490,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            kernel = smoothing(self.kernel)
+            kernel = smoothing(self.kernel, self.metric)
             points = self._rows(X, kernel, reset=True)
             weights = check_weights(sample_weight, len(points), relative=True)
             used, w = positive_rows(points, weights)
@@ -474,10 +503,21 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
                 self.bandwidth_ = float(found[0]) if len(found) == 1 else found
             else:
                 self.bandwidth_ = as_bandwidth(self.bandwidth, used, w, kernel).value
+            if not _goes_with(self.bandwidth_, kernel):
+                raise InvalidInput(
+                    f"{who()}: a bandwidth matrix beside metric={self.metric!r}; it goes with "
+                    "metric='euclidean'. Give a number, or one for each column."
+                )
             self.smoothing_ = kernel.name
+            self.metric_ = as_metric(self.metric)
             self.X_fit_ = points
             self.sample_weight_ = weights
         return self
+
+    def _metric(self) -> Any:
+        """Return the metric of the fit; files of older releases tell none."""
+        metric = getattr(self, "metric_", None)
+        return "euclidean" if metric is None else metric
 
     # -- data ---------------------------------------------------------------------------------
     @speaks
@@ -492,7 +532,8 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         """Return kernel, bandwidth, and the rows that count with their weights."""
         check_is_fitted(self)
         used, w = positive_rows(self.X_fit_, self.sample_weight_)
-        return smoothing(self.smoothing_), Bandwidth(self.bandwidth_, used.shape[1]), used, w
+        kernel = smoothing(self.smoothing_, self._metric())
+        return kernel, Bandwidth(self.bandwidth_, used.shape[1]), used, w
 
     # -- answers ------------------------------------------------------------------------------
     @follows_data
@@ -519,7 +560,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         w: np.ndarray | None,
     ) -> np.ndarray:
         frame = bandwidth.frame(kernel, used)
-        out = log_sums(Q, frame(used), w, kernel.code, radius=frame.radius, frame=frame)
+        out = kernel.log_sums(Q, frame(used), w, radius=frame.radius, frame=frame)
         out += kernel.log_normaliser(bandwidth.d) - bandwidth.log_det - _log_total(w, len(used))
         return out
 

@@ -15,12 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.spatial.distance import cdist
 
 from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import row_blocks
 from mercer.models.density.bandwidth import Smoothing, sums_of_others
-from mercer.operators import log_sums, nearest_squares
 from mercer.solvers import Solution
 
 STEP = math.log(1.5)  # of the logarithm of the bandwidth, on the first grid
@@ -62,7 +60,7 @@ class _Left:
         self.n_evaluations += 1
         n, d = self.Z.shape
         radius = math.exp(log_radius) if radius is None else radius
-        found = log_sums(None, self.Z, self.w, self.kernel.code, radius=radius, slopes=slopes)
+        found = self.kernel.log_sums(None, self.Z, self.w, radius=radius, slopes=slopes)
         logs, slope = found if slopes else (found, np.zeros(n))
         out = np.full(n, -np.inf)  # where nothing is left, too
         np.subtract(logs, self.log_left, out=out, where=~np.isneginf(logs))
@@ -80,7 +78,7 @@ class _Left:
         size = float(weights.max())
         out = -d * np.log(edges)
         for rows in row_blocks(n, 8 * (5 * n + 3 * m)):
-            D = cdist(self.Z[rows], self.Z)
+            D = self.kernel.distances(self.Z[rows], self.Z)
             D[np.arange(len(D)), np.arange(rows.start, rows.stop)] = np.inf
             cell = np.searchsorted(edges, D, side="right")
             cell += (m + 1) * np.arange(len(D))[:, None]
@@ -114,7 +112,7 @@ def best_factor(
         Logarithm of the volume of a unit of Z, for the likelihood that is told.
     """
     left = _Left(Z, w, kernel)
-    near = np.sqrt(nearest_squares(Z))
+    near = kernel.nearest(Z)
     if not (near > 0).any():
         raise InvalidInput(
             f"{who()}: every row has a copy of itself among the others, and then the leave-one-out "
@@ -147,12 +145,12 @@ def _bounds(left: _Left, near: np.ndarray, kernel: Smoothing) -> tuple[float, fl
 
     Of the gaussian kernel the slope is Σ wᵢ(E[s]/h² − d), E a mean of squared distances from xᵢ:
     it is 0 where h² is a mean of E[s]/d, so between those of nearest and farthest points. Likewise
-    of the exponential kernel for h and E[√s]/d. Of the others the likelihood is 0 up to the largest
-    of the nearest distances, and falls once h is three times the largest distance.
+    of the exponential kernel for h and E[√s]/d, in every norm. Of the others the likelihood is 0 up
+    to the largest of the nearest distances, and falls once h is three times the largest distance.
     """
     d = left.Z.shape[1]
     gaps = left.Z - left.Z.mean(axis=0)
-    widest = 2.0 * math.sqrt(float(np.einsum("ij,ij->i", gaps, gaps).max()))
+    widest = 2.0 * float(kernel.distances(gaps, np.zeros((1, d))).max())
     if kernel.name == "gaussian":
         least, most = math.sqrt(float(left.share @ near**2) / d), widest / math.sqrt(d)
     elif kernel.name == "exponential":

@@ -136,7 +136,8 @@ def certify_bandwidth(model: Any, X: Any = None, y: Any = None) -> float:
     """
     w = np.ones(len(model.X_fit_)) if model.sample_weight_ is None else model.sample_weight_
     points, w = model.X_fit_[w > 0] / model.bandwidth_, w[w > 0]
-    s = ((points[:, None] - points) ** 2).sum(axis=2)
+    p = {"euclidean": 2, "manhattan": 1, "chebyshev": np.inf}.get(model.metric_, model.metric_)
+    s = np.linalg.norm(points[:, None] - points, ord=p, axis=2) ** 2
     counts = np.broadcast_to(w, s.shape).copy()
     np.fill_diagonal(counts, 0.0)
     share, d = w / w.sum(), points.shape[1]

@@ -129,6 +129,8 @@ def estimator_examples() -> list[EstimatorExample]:
         E("loo", mm.KernelDensity("loo"), repeatable_weights=False),
         E("columns", mm.KernelDensity([5.0, 4.0, 6.0], "biweight")),
         E("cosine", mm.KernelDensity("loo", "cosine"), repeatable_weights=False),
+        E("city", mm.KernelDensity("loo", "exponential", "l1"), repeatable_weights=False),
+        E("product", mm.KernelDensity([5.0, 4.0, 6.0], "triangular", "product")),
         E("", mm.KernelMachine(estimator=logistic)),
         E("random", mm.KernelMachine(mk.RBF(), "random", logistic, n_prototypes=0.5)),
         E("regressor", mm.KernelMachine("rbf", "kmeans", least, n_prototypes=9)),
