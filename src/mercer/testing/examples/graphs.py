@@ -108,11 +108,6 @@ def refining_kernels() -> list[tuple[str, Kernel, Callable | None]]:
             graph_sampler(directed=True),
         ),
         ("Propagation-vectors", Propagation(2, 0.5, 4.0), graph_sampler(width=2)),
-        (
-            "Propagation-normalized",
-            Propagation(2, attribute_width=2.0, metric="hellinger").normalized(),
-            graph_sampler(labelled=False, width=3),
-        ),
     ]
 
 
