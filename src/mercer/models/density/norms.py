@@ -7,7 +7,6 @@ A density κ(u) = c φ(‖u‖²) can be normalised in any norm of ℝᵈ: with 
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
+from mercer.checks import as_number
 from mercer.errors import InvalidInput, who
 
 #: Names of norms, and the p of ‖u‖ₚ; that of "product" is the cube outside of which κ is 0.
@@ -35,9 +35,8 @@ def as_metric(metric: Any) -> str | float:
         name = _ALIASES.get(metric, metric)
         if name in METRICS:
             return name
-    elif isinstance(metric, numbers.Real) and not isinstance(metric, bool) and metric >= 1:
-        words = {p: name for name, p in METRICS.items() if name != "product"}
-        return words.get(float(metric), float(metric))
+    elif (p := as_number(metric)) >= 1:
+        return next((name for name in list(METRICS)[:3] if METRICS[name] == p), p)
     cure = _CURES.get(metric, "") if isinstance(metric, str) else ""
     raise InvalidInput(
         f"{who()}: metric={metric!r}; give {', '.join(map(repr, METRICS))}, or p ≥ 1 of the norm "

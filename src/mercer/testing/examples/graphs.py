@@ -160,7 +160,7 @@ def _optimal_assignment(k: Any, x: Graph, y: Graph) -> float:
     from scipy.optimize import linear_sum_assignment
 
     levels = zip(refined_labels(x, k.iterations), refined_labels(y, k.iterations), strict=True)
-    alike = sum(np.equal.outer(first, second).astype(int) for first, second in levels)
+    alike = np.sum([np.equal.outer(first, second) for first, second in levels], axis=0)
     return float(alike[linear_sum_assignment(alike, maximize=True)].sum())
 
 
@@ -185,8 +185,8 @@ def _binned(
     if graph.node_labels is not None or attribute_width is None:
         own = degrees if graph.node_labels is None else graph.node_labels
         held.append((np.equal.outer(own, np.unique(own)).astype(float), np.unique(own), width, 0))
-    if attribute_width is not None:
-        columns = np.arange(graph.attributes.shape[1], dtype=np.uint64) if n else None
+    if attribute_width is not None and graph.attributes is not None:
+        columns = np.arange(graph.attributes.shape[1], dtype=np.uint64)
         held.append((graph.attributes, columns, attribute_width, 1))
     bins: list[list] = [[(t,) for _ in range(n)] for t in range(steps)]
     for P, names, w, kind in held if n else []:
