@@ -6,6 +6,7 @@ lines about one thing the later one counts.
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -161,7 +162,7 @@ def _all(table: Table, method: str, numbers: list[int], limit: float) -> Iterato
                     why = f"split {number} took longer than {limit:g} s"
             except EOFError:
                 child.join()
-                why = f"the process of split {number} ended with code {child.exitcode}"
+                why = f"its process ended with code {child.exitcode}"
             if number is not None:
                 yield {"failed": why} if why else found
     finally:
@@ -171,7 +172,7 @@ def _all(table: Table, method: str, numbers: list[int], limit: float) -> Iterato
 
 def _work(pipe: Any, table: Table, method: str, numbers: list[int]) -> None:
     """Say that this process is there, then send the results."""
-    METHODS[method].version  # noqa: B018  (imports the package)
+    importlib.import_module(METHODS[method].package)
     pipe.send({})
     for number in numbers:
         pipe.send(measure(table, method, number))

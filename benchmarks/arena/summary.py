@@ -154,8 +154,8 @@ def _heading(found: Comparison, against: str) -> str:
         text += f" ({len(found.unfinished)} more are unfinished: {', '.join(found.unfinished)})"
     return (
         f"{text}. Ratios are to {against}, below 1 is better; wins are tables where a method is "
-        f"better than {against}; p is that of a signed-rank test; worst is the largest ratio to the "
-        f"best of {against} and {PEER}, and its table."
+        f"better than {against}; p is that of a signed-rank test; worst is the largest ratio to "
+        f"the best of {against} and {PEER}, and its table."
     )
 
 
@@ -202,8 +202,8 @@ def draw(found: Comparison, path: Path) -> None:
 
     standings, width = found.standings, found.critical_difference
     k = len(standings)
-    figure = Figure(figsize=(7, 0.9 + 0.28 * k), layout="constrained")
-    axes: Any = figure.subplots()
+    figure = Figure(figsize=(7, 1.4 + 0.15 * k))
+    axes: Any = figure.add_axes((0.2, 0.02, 0.6, 0.96))
     bars = _joined([s.rank for s in standings], width)
     for level, (first, last) in enumerate(bars):
         y = -0.35 - 0.3 * level
@@ -213,7 +213,7 @@ def draw(found: Comparison, path: Path) -> None:
     for i, s in enumerate(standings):
         left = i < half
         y = below - 0.6 * (i if left else k - 1 - i)
-        end = 0.6 if left else k + 0.4
+        end = 0.9 if left else k + 0.1
         axes.plot([s.rank, s.rank, end], [0, y, y], "k-", lw=0.8)
         text = f"{s.method} {s.rank:.2f} " if left else f" {s.rank:.2f} {s.method}"
         axes.text(end, y, text, ha="right" if left else "left", va="center")
@@ -221,8 +221,10 @@ def draw(found: Comparison, path: Path) -> None:
     for rank in range(1, k + 1):
         axes.plot([rank, rank], [0, 0.15], "k-", lw=1)
         axes.text(rank, 0.25, str(rank), ha="center", va="bottom")
-    axes.plot([1, 1 + width], [1.2, 1.2], "k|-", lw=1)
+    axes.plot([1, 1 + min(width, k - 1)], [1.2, 1.2], "k|-", lw=1)
     axes.text(1, 1.35, f"critical difference {width:.2f}", ha="left", va="bottom")
+    axes.set_xlim(0.9, k + 0.1)
+    axes.set_ylim(below - 0.6 * half, 2.2)
     axes.set_axis_off()
     with mpl.rc_context({"svg.hashsalt": found.measure, "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None})
