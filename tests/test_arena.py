@@ -100,6 +100,9 @@ def test_one_table_under_two_names_is_refused(toys):
     path.write_text(text + "\n" + text.split("[halves]")[0].replace("[price]", "[cost]"))
     with pytest.raises(ValueError, match=r"price and cost are one table \(sha256"):
         read_catalogue(path)
+    (path.parent / "price.csv").write_text("a b,a-b,c\n1,2,3\n")
+    with pytest.raises(ValueError, match="price: two columns have one name"):
+        load(toys["price"])
     path.write_text(text.replace("regression", "ranking"))
     with pytest.raises(ValueError, match=r"task='ranking' of price; give 'regression' or"):
         read_catalogue(path)
@@ -247,6 +250,9 @@ def test_tables_that_are_held_back_are_asked_for_by_name_of_the_option(capsys):
     with pytest.raises(SystemExit):
         command.main(["--tables", "abalon"])
     assert "--tables abalon: there is no such table" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["--small", "--held-back"])
+    assert "no table is left" in capsys.readouterr().err
     command.main(["--list"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if "held back" in line] == sorted(
@@ -316,8 +322,17 @@ def test_a_failure_has_the_last_rank_and_no_ratio():
     ours = summary.compare(lines, "rmse").standings[1]
     assert (ours.method, ours.pairs, ours.failed, ours.rank) == ("ours", 1, 1, 2.0)
     assert ours.ratio == pytest.approx(3.0)
+
     with pytest.raises(ValueError, match=r"against='nobody' has no RMSE in the results; give one"):
         summary.compare(lines, "rmse", "nobody")
+
+
+def test_tables_that_not_every_method_was_tried_on_are_left_out():
+    one, other = line("t0", "catboost", rmse=1.0), line("t1", "ours", rmse=2.0)
+    found = summary.compare([one, other], "rmse")
+    assert (found.tables, found.unfinished) == ([], ["t0", "t1"])
+    found = summary.compare([one, line("t1", "ours", failed="too long")], "rmse")
+    assert (found.tables, found.unfinished) == (["t0"], ["t1"])
 
 
 def test_an_error_rate_of_zero_has_a_ratio():

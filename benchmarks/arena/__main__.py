@@ -104,15 +104,15 @@ def _chosen(parser: argparse.ArgumentParser, told: argparse.Namespace) -> list[E
             parser.error(f"--tables {name}: there is no such table; --list prints them")
         if told.tables and entries[name].held_back and not (told.held_back or told.check):
             parser.error(f"--tables {name} is held back; --held-back asks for such tables")
-    return sorted(
-        (
-            entries[name]
-            for name in wanted
-            if entries[name].rows <= told.rows
-            and (told.list or told.check or entries[name].held_back == told.held_back)
-        ),
-        key=lambda entry: entry.rows,
-    )
+    whatever = told.list or told.check  # held back or not
+    chosen = [
+        entry
+        for entry in map(entries.get, wanted)
+        if entry.rows <= told.rows and (whatever or entry.held_back == told.held_back)
+    ]
+    if not chosen:
+        parser.error("no table is left; --list prints them")
+    return sorted(chosen, key=lambda entry: entry.rows)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def compare(lines: Iterable[dict], measure: str, against: str = "catboost") -> C
     tables, unfinished = [], []
     for name, row in sorted(cells.items()):
         splits = {tuple(sorted(x["split"] for x in row.get(m, []))) for m in methods}
-        (tables if len(splits) == 1 else unfinished).append(name)
+        (tables if len(splits) == 1 and splits != {()} else unfinished).append(name)
     scores = np.array([[_score(cells[t][m], measure) for m in methods] for t in tables])
     scores = scores.reshape(len(tables), len(methods))
     ranks = stats.rankdata(scores, axis=1)

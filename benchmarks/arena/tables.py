@@ -117,6 +117,10 @@ def read_catalogue(path: Path = CATALOGUE) -> dict[str, Entry]:
 def load(entry: Entry) -> Table:
     """Read a table and check its sum."""
     names, cells, is_category = _sklearn(entry) if entry.loader else _files(entry)
+    # LightGBM and XGBoost refuse brackets, commas and quotes in names
+    plain = {name: re.sub(r"\W", "_", name) for name in names}
+    if len(set(plain.values())) < len(names):
+        raise ValueError(f"{entry.name}: two columns have one name in {sorted(names)}.")
     columns = dict(zip(names, cells, strict=True))
     target = entry.target if isinstance(entry.target, str) else names[entry.target]
     left_out = {name if isinstance(name, str) else names[name] for name in entry.drop}
@@ -131,16 +135,11 @@ def load(entry: Entry) -> Table:
     else:
         kept = np.arange(len(y))
         target_values = np.array([_number(cell, entry.decimal) for cell in y])
-    kept_columns = [name for name in columns if name not in left_out]
-    # LightGBM and XGBoost refuse brackets, commas and quotes in names
     frame = {
-        re.sub(r"\W", "_", name): _column(
-            [columns[name][i] for i in kept], name in chosen, entry.decimal
-        )
-        for name in kept_columns
+        plain[name]: _column([column[i] for i in kept], name in chosen, entry.decimal)
+        for name, column in columns.items()
+        if name not in left_out
     }
-    if len(frame) < len(kept_columns):
-        raise ValueError(f"{entry.name}: two columns have one name; drop one of them.")
     table = Table(entry, pandas.DataFrame(frame), target_values)
     if (found := table.sha256()) != entry.sha256:
         raise ValueError(
