@@ -8,6 +8,8 @@
 #   make house   how the house stands against its measures, and its drawing
 #   make bench   timings against peers       make docs    the manual, as HTML
 #   make bench-gpu  the same on a CUDA device
+#   make arena   tables against boosting on ten real tables, about ten minutes
+#   make arena-whole  the same on all that are not held back, with every method: a night
 #   make torture hostile calls, Ctrl-C, damaged files, killed writers, certificates: an hour (MINUTES= SEED=)
 #   make lint    ruff check only             make format  rewrite the files in the house format
 #   make clean   remove what the targets made
@@ -32,7 +34,7 @@ SEED  ?= 0
 CODE  := src tests examples benchmarks docs tools
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test test-minimum test-newest check laws house bench bench-gpu torture docs lint format format-check types imports torch triton pytest clean
+.PHONY: help demo test test-minimum test-newest check laws house bench bench-gpu arena arena-whole torture docs lint format format-check types imports torch triton pytest clean
 .NOTPARALLEL:
 
 help:
@@ -81,6 +83,10 @@ $(VENV)/.docs: $(VENV)/.package $(VENV)/.pip
 
 $(VENV)/.bench: $(VENV)/.package $(VENV)/.pip
 	$(INSTALL) --group bench
+	@touch $@
+
+$(VENV)/.arena: pyproject.toml $(VENV)/.package $(VENV)/.pip
+	$(INSTALL) --group arena
 	@touch $@
 
 # ---- work ----
@@ -148,6 +154,16 @@ bench: $(VENV)/.bench
 
 bench-gpu: $(VENV)/.package torch
 	$(BIN)/python benchmarks/gpu.py $(ROWS)
+
+# A second call does what is missing in the file of results.
+ARENA = $(BIN)/python -m benchmarks.arena
+arena: $(VENV)/.arena
+	$(ARENA) --small
+	$(ARENA) --small --summary benchmarks/arena/results/small
+
+arena-whole: $(VENV)/.arena
+	$(ARENA)
+	$(ARENA) --summary benchmarks/arena/results/whole
 
 # Nothing beside it: Ctrl-C must be heard within a second.
 torture: $(VENV)/.test

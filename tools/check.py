@@ -38,6 +38,7 @@ ELSEWHERE = {
     "tools/house.py": "tests/test_house.py",
     "tools/check.py": "tests/testing/test_check.py",
     "tools/laws.py": "tests/net/test_laws_told.py",
+    "benchmarks/arena": "tests/test_arena.py",
     "docs": "tests/docs",
     "examples": "tests/docs/test_examples.py",
     "README.md": "tests/test_documents.py",
