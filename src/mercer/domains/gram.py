@@ -9,6 +9,7 @@ import numpy as np
 from mercer.domains.base import Domain, check_structure
 from mercer.domains.vectors import Vectors, is_torch
 from mercer.errors import InvalidInput, refusal, who
+from mercer.settings import require_budget
 
 # Asymmetry relative to the largest entry that sums of rounded products have in each precision.
 DOUBLE_NOISE, SINGLE_NOISE = 1e-8, 1e-4
@@ -28,9 +29,19 @@ class GramRows(Domain):
         """Return kernel values (2-D) or positions (1-D integers)."""
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iu":
             return X
-        if hasattr(X, "tocsr"):
-            X = check_structure(X, "Precomputed", name).toarray()
-        return Vectors().check(X, name)
+        return Vectors().check(self.dense(X, name) if hasattr(X, "tocsr") else X, name)
+
+    def dense(self, X: Any, name: str = "X") -> np.ndarray:
+        """Return the array of a sparse matrix, whose entries that are not stored are zeros."""
+        X = check_structure(X, "Precomputed", name)
+        shape = " × ".join(str(n) for n in X.shape)
+        require_budget(
+            int(np.prod(X.shape, dtype=float)) * max(8, X.dtype.itemsize),
+            f"{who()}: {name} is a sparse matrix of kernel values, which are computed with in "
+            f"dense form: the {shape} array",
+            "Give fewer rows at a time, or the points themselves with a kernel",
+        )
+        return np.asarray(X.toarray())
 
     def size(self, X: np.ndarray) -> int:
         """Return the number of points."""

@@ -159,7 +159,7 @@ class TakesKernel:
         pairwise = not domain.holds_points
         tags.input_tags.allow_nan = isinstance(domain, IncompleteVectors)
         tags.input_tags.pairwise = pairwise
-        tags.input_tags.sparse = not pairwise
+        tags.input_tags.sparse = True
         return tags
 
     # -- data ---------------------------------------------------------------------------------
@@ -215,7 +215,8 @@ class TakesKernel:
                 raise ValueError("X holds what is no row of numbers")
             if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
                 X = np.reshape(np.asarray(X), (-1, 1))
-            sparse: Any = False if matrix else "csr"
+            if matrix and sp.issparse(X):
+                X = self._owned(domain.dense, X)
             check: Any = validate_data
             if frame and rows_of_numbers:
                 if not isinstance(X, Table):
@@ -237,7 +238,7 @@ class TakesKernel:
                     self,
                     X,
                     reset=reset,
-                    accept_sparse=sparse,
+                    accept_sparse="csr",
                     dtype=self._precision(reset) if type(domain) is Vectors else np.float64,
                     order="C",
                     ensure_all_finite=finite,
@@ -290,7 +291,7 @@ class TakesKernel:
         try:
             return do(*arguments)
         except InvalidInput as error:
-            raise refusal(type(self).__name__, said(error, "Vectors", "Table")) from None
+            raise refusal(type(self).__name__, said(error, "Vectors", "Table", "Precomputed")) from None
 
     def _some_points(self, X: Any, domain: Domain) -> Any:
         """Return points that are no vectors, or refuse a collection of none, as of vectors."""
