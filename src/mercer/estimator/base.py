@@ -216,7 +216,7 @@ class TakesKernel:
             if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
                 X = np.reshape(np.asarray(X), (-1, 1))
             if matrix and sp.issparse(X):
-                X = self._owned(domain.dense, X)
+                X = self._owned(self._gram_rows, X, kernel)
             check: Any = validate_data
             if frame and rows_of_numbers:
                 if not isinstance(X, Table):
@@ -252,10 +252,15 @@ class TakesKernel:
             if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
                 refused = refusal(who(), said(refused, who()), WrongType)
             raise refused from error
-        X = domain.check(X)
+        if not matrix or not sp.issparse(X):
+            X = domain.check(X)
         if reset and matrix and is_single(given):
             return domain.without_noise(X)
         return X
+
+    def _gram_rows(self, X: Any, kernel: Kernel) -> Any:
+        """Return a sparse matrix of kernel values in the form that the model computes with."""
+        return kernel.domain.dense(X)  # type: ignore[attr-defined]
 
     def _see_columns(self, X: np.ndarray, reset: bool) -> None:
         """Do for a plain array what scikit-learn's `validate_data` does, in less time."""

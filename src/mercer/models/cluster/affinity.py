@@ -63,7 +63,11 @@ class NormalisedAffinity(Operator):
             share = np.maximum(weights - 1.0, 0.0) / np.where(weights > 0, weights, 1.0)
             np.fill_diagonal(self.matrix, share * self.diagonals)  # type: ignore[arg-type]
             self.loops = np.zeros(n)
-        self.degrees = self._look()
+        self._normalise(self._look())
+
+    def _normalise(self, degrees: np.ndarray) -> None:
+        """Note degrees, and what scales affinities by them."""
+        weights, self.degrees = self.weights, degrees
         self.present = (weights > 0) & (self.degrees > 0)
         if not self.present.any():
             self._take_only_point()
@@ -162,6 +166,22 @@ class NormalisedAffinity(Operator):
         lengths = np.sqrt(self.weights[there] * self.degrees[there])
         U[there] = vectors[there] / lengths[:, None]
         return U
+
+    def patience(self, width: int) -> int | None:
+        """Return how many products with a block of vectors take as long as a factorisation.
+
+        None where there is none, for want of the matrix or of memory. A product with a few vectors
+        is one read of n² numbers, a factorisation n³/3 additions and multiplications: as long as
+        n/300 products. With a copy to make it may take longer to begin.
+        """
+        n, half = self.shape[0], get_config().memory // 2
+        able = n <= FACTORS and self.matrix is not None
+        able = able and (self.owned or self.matrix.nbytes <= half)  # type: ignore[union-attr]
+        return max(6, n // (300 if self.owned else 6 * width)) if able else None
+
+    def inverse(self, sigma: float) -> Operator:
+        """Return ((1 + σ)I − S)⁻¹; a matrix of the operator's own is overwritten."""
+        return _Inverse(self, sigma)
 
     def _block(self, rows: Any, cols: Any) -> np.ndarray:
         every = np.arange(self.shape[0])
@@ -316,6 +336,9 @@ class LowRankAffinity(Operator):
         """Return the diagonal."""
         return np.asarray(self.scale**2 * self.diagonals + self.inside)
 
+    def patience(self, width: int) -> None:
+        """Return None: there is no matrix to factorise."""
+
     def placed(self, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Return the embedding u of eigenvectors z with eigenvalues λ of S.
 
@@ -366,14 +389,10 @@ def leading_pairs(S: Any, k: int, tol: float, random_state: Any) -> Solution:
         8 * n * 10 * width, f"{who()}: the search for {k} eigenvectors of {n} rows",
         "Ask for fewer clusters",
     )  # fmt: skip
-    able = n <= FACTORS and S.matrix is not None
-    able = able and (S.owned or S.matrix.nbytes <= get_config().memory // 2)  # type: ignore[union-attr]
-    # A product with a few vectors is one read of n² numbers, a factorisation n³/3 additions and
-    # multiplications: as long as n/300 products. With a copy to make it may take longer to begin.
-    limit = max(6, n // (300 if S.owned else 6 * width)) if able else 1000
-    solver = SubspaceIteration(tol / 2, limit, OVERSAMPLE, random_state)
+    limit = S.patience(width)
+    solver = SubspaceIteration(tol / 2, limit or 1000, OVERSAMPLE, random_state)
     solution = _unshifted(solver.solve(Eigen(S, k)), tol)
-    if solution.converged or not able:
+    if solution.converged or limit is None:
         return solution
     return _by_inverse(S, k, tol, random_state, solution)
 
@@ -438,7 +457,7 @@ def _by_inverse(
     """Return the pairs by iteration with the inverse, and the residual with S itself."""
     # An error of the inverse relative to 1/σ is one of 1 + (1 − λ_k)/σ times that of S.
     sigma = float(np.clip(0.1 * (1.0 - first.value.values[-1]), 1e-8, 1.0))
-    inverse = _Inverse(S, sigma)
+    inverse: Any = S.inverse(sigma)
     if inverse.failed:  # A had rows that a sum of affinities does not explain
         return first
     solver = SubspaceIteration(tol / 50, 200, OVERSAMPLE, random_state)
