@@ -166,7 +166,9 @@ def test_what_would_not_fit_in_dense_form_is_refused_before_it_is_made():
             lambda: Precomputed().diag(wide),
             lambda: statistics.hsic(wide, wide, "precomputed", "precomputed"),
         ):
-            with pytest.raises(MemoryBudgetExceeded, match="1000000 × 1000000 array needs 8.0 TB"):
+            with pytest.raises(
+                MemoryBudgetExceeded, match=r"1000000 × 1000000 array needs 8\.0 TB"
+            ):
                 call()
     K, _, labels = some(40)
     model = SVC("precomputed").fit(sp.csr_array(K), labels)

@@ -100,6 +100,7 @@ SINCE = {
     "estimator:SVC": {"decision_function_shape": "ovr"},
     "estimator:NuSVC": {"decision_function_shape": "ovr"},
     "kernel:Polynomial": {"length_scale": None},
+    "estimator:SpectralClustering": {"affinity": "kernel", "n_neighbors": 10},
 }
 
 

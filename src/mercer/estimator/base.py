@@ -7,6 +7,8 @@ import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -140,6 +142,10 @@ class TakesKernel:
         # A tensor among the parameters belongs to a device that a pickle may not find again.
         state: Any = super().__getstate__()
         return {name: to_host(value, name) for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A pickle of before has the defaults of parameters that came since.
+        super().__setstate__({**_defaults(type(self)), **state})  # type: ignore[misc]
 
     # -- the kernel ---------------------------------------------------------------------------
     @speaks
@@ -296,7 +302,9 @@ class TakesKernel:
         try:
             return do(*arguments)
         except InvalidInput as error:
-            raise refusal(type(self).__name__, said(error, "Vectors", "Table", "Precomputed")) from None
+            raise refusal(
+                type(self).__name__, said(error, "Vectors", "Table", "Precomputed")
+            ) from None
 
     def _some_points(self, X: Any, domain: Domain) -> Any:
         """Return points that are no vectors, or refuse a collection of none, as of vectors."""
@@ -356,6 +364,13 @@ class TakesKernel:
             return domain.check_training(again)
         check_same_points(domain, again, self.X_fit_, verb)
         return self.X_fit_
+
+
+@cache
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the defaults of the parameters of a class."""
+    told = signature(cls).parameters.values()
+    return {p.name: p.default for p in told if p.default is not p.empty}
 
 
 def check_same_points(domain: Domain, X: Any, Y: Any, verb: str) -> None:

@@ -18,8 +18,8 @@ from mercer.operators import Operator, find_nearest, neighbour_bytes
 from mercer.settings import get_config
 
 EDGE = 48  # bytes of an edge while a graph is made symmetric
-WORK = 2e10  # flops that a factorisation may take: some seconds, in which Ctrl-C is not heard
-FEWEST = 20  # products before a factorisation
+WORK = 2e10  # flops of a factorisation: a few seconds, in which Ctrl-C is not heard
+FEWEST = 6  # products before a factorisation
 PACE = 400  # flops a row and vector of one product and what it takes to keep a basis orthogonal
 
 
@@ -89,6 +89,8 @@ class SparseAffinity(NormalisedAffinity):
         Weights of the points.
     """
 
+    cheap = True
+
     def __init__(self, A: Any, weights: np.ndarray):
         self.weights, self.shape = weights, A.shape
         self.matrix, self.owned = A, True
@@ -139,7 +141,7 @@ class SparseAffinity(NormalisedAffinity):
             return None
         return max(FEWEST, self.band**2 // (PACE * width))
 
-    def inverse(self, sigma: float) -> Operator:
+    def inverse(self, sigma: float) -> Any:
         """Return ((1 + σ)I − S)⁻¹."""
         return _BandInverse(self, sigma)
 

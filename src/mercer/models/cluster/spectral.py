@@ -108,9 +108,10 @@ def _by_turning(U: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """
     lengths = np.sqrt(weights @ U**2)
     X = U / np.where(lengths > 0, lengths, 1.0)
+    R = _turned_to_axes(X)  # of rows that differ in length, so that the first pivot is one
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     X = X / np.where(norms > 0, norms, 1.0)
-    R, labels, best = _turned_to_axes(X), np.zeros(len(X), dtype=np.int64), -np.inf
+    labels, best = np.zeros(len(X), dtype=np.int64), -np.inf
     for _ in range(TURNS):
         turned = (X @ R).argmax(axis=1)
         sums = np.stack([np.bincount(turned, weights * x, X.shape[1]) for x in X.T])
@@ -176,6 +177,11 @@ LARGE = 0.1  # part of the trace that a factor may leave out without a word
 SMALL = 1e-8  # eigenvalue of the walk below which a coordinate has no extension to new points
 
 
+def _stored(kernel: Any, X: Any) -> bool:
+    """Whether X is a matrix of affinities of which only those above 0 are stored."""
+    return sp.issparse(X) and not kernel.domain.holds_points
+
+
 def _whole(weights: np.ndarray) -> np.ndarray:
     """Return weights of which none is below that of one copy: equal rows are one neighbour."""
     return np.where(weights > 0, np.maximum(weights, 1.0), 0.0)
@@ -207,7 +213,7 @@ def plan_spectral(model: Any, study: Study) -> Plan:
         time = study.seconds(2.0 * n * k * width * 2 * PRODUCTS, entries=0.5 * n * n)
         plan = study.plan("exact", Cost(graph + search, time, facts.tiles + more))
         return study.take({"exact": plan}, "exact", "Edges to neighbours are few, and stored.")
-    if sp.issparse(study.X):
+    if _stored(study.kernel, study.X):
         time = study.seconds(2.0 * study.X.nnz * width * 2 * PRODUCTS)
         plan = study.plan("exact", Cost(5 * 12 * study.X.nnz + search, time, more))
         return study.take({"exact": plan}, "exact", "The affinities are given, and sparse.")
@@ -260,9 +266,10 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         u(x) = Σᵢ wᵢ k(x, xᵢ) uᵢ / (λ′ Σᵢ wᵢ k(x, xᵢ)),
 
     and go to the cluster whose mean in the embedding is nearest; of a graph of neighbours k(x, xᵢ)
-    is 1 for the n_neighbors training points nearest to x and 0 for others. λ′ is the Rayleigh quotient of u
-    in the walk that may also stay where it is, since a training point given as a new one meets
-    itself: it is placed where it was where the degrees are alike, and nearly so elsewhere.
+    is 1 for the n_neighbors training points nearest to x and 0 for others. λ′ is the Rayleigh
+    quotient of u in the walk that may also stay where it is, since a training point given as a new
+    one meets itself: it is placed where it was where the degrees are alike, and nearly so
+    elsewhere.
 
     Parameters
     ----------
@@ -270,9 +277,10 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         How many clusters; fewer are found, with a warning, where fewer rows are different.
     kernel : Kernel, str or callable, default="rbf"
         A kernel with values ≥ 0; "precomputed" for a symmetric matrix of affinities ≥ 0, which
-        need not be positive semidefinite, and may be sparse. For neighbours any kernel will do. A length scale should be of the size of distances between
-        neighbours, smaller than gaps between clusters; "rbf" takes the spread of all entries,
-        which suits clusters that are balls.
+        need not be positive semidefinite, and may be sparse. A length scale should be of the size
+        of distances between neighbours, smaller than gaps between clusters; "rbf" takes the spread
+        of all entries, which suits clusters that are balls. For nearest neighbours any positive
+        semidefinite kernel will do, and the length scale of a radial one does not matter.
     random_state : int, RandomState or None, default=None
         For the starts of the eigensolver and of k-means.
     n_components : int, optional
@@ -470,7 +478,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             given = check_weights(sample_weight, n)
             w = np.ones(n) if given is None else given
             self._counts(int((w > 0).sum()), "of positive weight")
-            self.kernel_ = kernel if sp.issparse(X) else kernel.fit_params(X, given)
+            self.kernel_ = kernel if _stored(kernel, X) else kernel.fit_params(X, given)
             near = self.affinity == "nearest_neighbors"
             if near:
                 require_psd(kernel)
@@ -529,9 +537,9 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         if self.affinity == "nearest_neighbors":
             lengths, k = self.diagonal_[index], int(self.n_neighbors)
             X = neighbour_graph(self.kernel_, X, weights, lengths, k)
-        if self.affinity == "nearest_neighbors" or not self.kernel_.domain.holds_points:
-            if sp.issparse(X):
-                return SparseAffinity(X, weights)
+            return SparseAffinity(X, weights)
+        if _stored(self.kernel_, X):
+            return SparseAffinity(X, weights)
         if self.method_ == "exact":
             return NormalisedAffinity(self.kernel_, X, weights)
         with speaking_for("SpectralClustering: method='nystrom'"):
@@ -618,7 +626,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     def _summed(self, X: Any, values: np.ndarray) -> np.ndarray:
         """Return the sums of values of training points, times the affinities of new points."""
         if "diagonal_" not in vars(self):
-            if sp.issparse(X) and type(self.kernel_) is Precomputed:
+            if _stored(self.kernel_, X):
                 return np.asarray(X @ values)
             return np.asarray(self.kernel_.matmul(X, self.X_fit_, values), dtype=float)
         weights = values[:, -1]
