@@ -145,7 +145,7 @@ class TakesKernel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A pickle of before has the defaults of parameters that came since.
-        super().__setstate__({**_defaults(type(self)), **state})  # type: ignore[misc]
+        super().__setstate__({**_defaults(type(self)), **state})  # type: ignore[arg-type, misc]
 
     # -- the kernel ---------------------------------------------------------------------------
     @speaks

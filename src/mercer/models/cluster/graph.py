@@ -90,6 +90,7 @@ class SparseAffinity(NormalisedAffinity):
     """
 
     cheap = True
+    matrix: Any
 
     def __init__(self, A: Any, weights: np.ndarray):
         self.weights, self.shape = weights, A.shape
@@ -137,7 +138,7 @@ class SparseAffinity(NormalisedAffinity):
         self.place[self.order] = np.arange(n)
         at = self.matrix.tocoo()
         self.band = int(np.abs(self.place[at.row] - self.place[at.col]).max(initial=0))
-        if 16 * n * (self.band + 1) > get_config().memory // 2 or n * self.band**2 > WORK:
+        if 8 * n * (self.band + 1) > get_config().memory // 2 or n * self.band**2 > WORK:
             return None
         return max(FEWEST, self.band**2 // (PACE * width))
 
@@ -156,7 +157,7 @@ class _BandInverse(Operator):
         at = S.matrix.tocoo()
         i, j = S.place[at.row], S.place[at.col]
         below = i > j
-        band = np.zeros((S.band + 1, n))
+        band = np.zeros((S.band + 1, n), order="F")  # as LAPACK has it: no copies are made
         values = -S.scale[at.row] * at.data * S.scale[at.col]
         band[(i - j)[below], j[below]] = values[below]
         band[0] = (2.0 + sigma - S.diagonal())[S.order]
