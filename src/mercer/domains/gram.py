@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.domains.base import Domain, check_structure
 from mercer.domains.vectors import Vectors, is_torch
-from mercer.errors import InvalidInput, refusal, who
+from mercer.errors import InvalidInput, refusal, speaks, who
 from mercer.settings import require_budget
 
 # Asymmetry relative to the largest entry that sums of rounded products have in each precision.
@@ -35,6 +35,7 @@ class GramRows(Domain):
         """Return a sparse matrix whose arrays are sound, or refuse it."""
         return check_structure(X, "Precomputed", name)
 
+    @speaks("Precomputed", unless_spoken=True)
     def dense(self, X: Any, name: str = "X") -> np.ndarray:
         """Return the array of a sparse matrix, whose entries that are not stored are zeros."""
         X = self.structure(X, name)
@@ -43,7 +44,7 @@ class GramRows(Domain):
             int(np.prod(X.shape, dtype=float)) * max(8, X.dtype.itemsize),
             f"{who()}: {name} is a sparse matrix of kernel values, which are computed with in "
             f"dense form: the {shape} array",
-            "Give fewer rows at a time, or the points themselves with a kernel",
+            "Give fewer rows, or the points themselves and their kernel",
         )
         return np.asarray(X.toarray())
 
