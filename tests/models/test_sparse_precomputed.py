@@ -130,6 +130,10 @@ def test_statistics_take_it():
     a, b = (statistics.hsic_test(Z, Z, "precomputed", "precomputed", rng=0).pvalue for Z in (S, K))
     assert a == b
     assert mercer.check_kernel(Precomputed(), S).valid
+    groups = np.arange(len(K)) % 2
+    for given in (S, K):
+        with pytest.raises(InvalidInput, match="mmd: Y holds one number for each point"):
+            statistics.mmd(given, groups, "precomputed")
 
 
 def test_what_is_no_gram_matrix_is_refused_as_a_dense_one():
