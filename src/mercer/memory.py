@@ -9,20 +9,11 @@ from typing import Any
 
 from mercer.domains import is_torch
 from mercer.errors import MemoryBudgetExceeded
-from mercer.settings import get_config
+from mercer.settings import get_config, human as human, require_budget, round_up as round_up
 
 SHARE = 0.95  # of what is free; the rest goes to libraries
 USUAL_TILE = 2**26  # entries of a tile on a device
 LEAST_TILE = 2**16  # entries of a tile below which a device is called full
-
-
-def human(n: float) -> str:
-    """Bytes in words: ``human(2e9)`` is ``'2.0 GB'``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} TB"
 
 
 def on_gpu(X: Any) -> bool:
@@ -59,13 +50,6 @@ def free_on(device: Any) -> int:
     return free_memory(torch.empty(0, device=device))
 
 
-def round_up(memory: int) -> str:
-    """Return a budget that holds so many bytes: ``round_up(1_500_000)`` is ``'2MB'``."""
-    if memory < 10**9:
-        return f"{memory // 10**6 + 1}MB"
-    return f"{memory // 10**9 + 1}GB"
-
-
 def require_memory(needed: int, what: str, cure: str, like: Any = None) -> None:
     """Raise `MemoryBudgetExceeded` when ``needed`` bytes do not fit the budget.
 
@@ -81,12 +65,7 @@ def require_memory(needed: int, what: str, cure: str, like: Any = None) -> None:
             needed,
             allowed,
         )
-    raise MemoryBudgetExceeded(
-        f"{what} needs {human(needed)}, but the memory budget is {human(allowed)}. "
-        f"{cure}, or raise it with `with mercer.config(memory={round_up(needed)!r}):`.",
-        needed,
-        allowed,
-    )
+    require_budget(needed, what, cure)
 
 
 def smaller_rank(needed: int, rank: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mercer.errors import InvalidInput, naming
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming
 
 __all__ = ["Settings", "config", "get_config", "parse_memory"]
 
@@ -190,3 +190,34 @@ class config:
 
     def __repr__(self) -> str:
         return f"config({', '.join(f'{n}={v!r}' for n, v in self._changes.items())})"
+
+
+# ---- What does not fit the budget ----
+
+
+def human(n: float) -> str:
+    """Bytes in words: ``human(2e9)`` is ``'2.0 GB'``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"
+
+
+def round_up(memory: int) -> str:
+    """Return a budget that holds so many bytes: ``round_up(1_500_000)`` is ``'2MB'``."""
+    if memory < 10**9:
+        return f"{memory // 10**6 + 1}MB"
+    return f"{memory // 10**9 + 1}GB"
+
+
+def require_budget(needed: int, what: str, cure: str) -> None:
+    """Raise `MemoryBudgetExceeded` when ``needed`` bytes of main memory exceed the budget."""
+    allowed = get_config().memory
+    if needed > allowed:
+        raise MemoryBudgetExceeded(
+            f"{what} needs {human(needed)}, but the memory budget is {human(allowed)}. "
+            f"{cure}, or raise it with `with mercer.config(memory={round_up(needed)!r}):`.",
+            needed,
+            allowed,
+        )

@@ -101,6 +101,7 @@ SINCE = {
     "estimator:NuSVC": {"decision_function_shape": "ovr"},
     "kernel:Polynomial": {"length_scale": None},
     "estimator:KernelDensity": {"metric": "euclidean"},
+    "estimator:SpectralClustering": {"affinity": "kernel", "n_neighbors": 10},
 }
 
 

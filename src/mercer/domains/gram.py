@@ -8,7 +8,8 @@ import numpy as np
 
 from mercer.domains.base import Domain, check_structure
 from mercer.domains.vectors import Vectors, is_torch
-from mercer.errors import InvalidInput, refusal, who
+from mercer.errors import InvalidInput, refusal, speaks, who
+from mercer.settings import require_budget
 
 # Asymmetry relative to the largest entry that sums of rounded products have in each precision.
 DOUBLE_NOISE, SINGLE_NOISE = 1e-8, 1e-4
@@ -28,9 +29,24 @@ class GramRows(Domain):
         """Return kernel values (2-D) or positions (1-D integers)."""
         if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iu":
             return X
-        if hasattr(X, "tocsr"):
-            X = check_structure(X, "Precomputed", name).toarray()
-        return Vectors().check(X, name)
+        return Vectors().check(self.dense(X, name) if hasattr(X, "tocsr") else X, name)
+
+    def structure(self, X: Any, name: str = "X") -> Any:
+        """Return a sparse matrix whose arrays are sound, or refuse it."""
+        return check_structure(X, "Precomputed", name)
+
+    @speaks("Precomputed", unless_spoken=True)
+    def dense(self, X: Any, name: str = "X") -> np.ndarray:
+        """Return the array of a sparse matrix, whose entries that are not stored are zeros."""
+        X = self.structure(X, name)
+        shape = " × ".join(str(n) for n in X.shape)
+        require_budget(
+            int(np.prod(X.shape, dtype=float)) * max(8, X.dtype.itemsize),
+            f"{who()}: {name} is a sparse matrix of kernel values, which are computed with in "
+            f"dense form: the {shape} array",
+            "Give fewer rows, or the points themselves and their kernel",
+        )
+        return np.asarray(X.toarray())
 
     def size(self, X: np.ndarray) -> int:
         """Return the number of points."""
@@ -47,7 +63,7 @@ class GramRows(Domain):
                 f"{name} has shape {K.shape}; the Gram matrix of the training points "
                 "must be square. Should be a square kernel matrix.",
             )
-        scale = float(np.abs(K).max(initial=0.0))
+        scale = _largest(K)
         tolerance = (DOUBLE_NOISE if K.dtype == np.float64 else SINGLE_NOISE) * scale
         worst, where = _asymmetry(K)
         if worst > tolerance:
@@ -78,7 +94,7 @@ class GramRows(Domain):
         if K.ndim != 2 or K.shape[0] != K.shape[1]:
             return K
         worst, _ = _asymmetry(K)
-        if worst == 0 or worst > SINGLE_NOISE * float(np.abs(K).max()):
+        if worst == 0 or worst > SINGLE_NOISE * _largest(K):
             return K
         return 0.5 * (K + K.T)
 
@@ -133,9 +149,19 @@ class GramRows(Domain):
         return legal and count is not None and bool(((points >= 0) & (points < count)).all())
 
 
-def _asymmetry(K: np.ndarray, step: int = 512) -> tuple[float, tuple[int, int]]:
+def _largest(K: Any) -> float:
+    return float(abs(K).max()) if K.size else 0.0
+
+
+def _asymmetry(K: Any, step: int = 512) -> tuple[float, tuple[int, int]]:
     """Largest |K - Kᵀ| and where, by tiles (no second n×n matrix)."""
     worst, where = 0.0, (0, 0)
+    if hasattr(K, "tocsr"):
+        gaps = abs(K - K.T).tocoo()
+        if gaps.nnz:
+            at = int(gaps.data.argmax())
+            worst, where = float(gaps.data[at]), (int(gaps.row[at]), int(gaps.col[at]))
+        return worst, where
     for i in range(0, len(K), step):
         for j in range(0, i + 1, step):
             with np.errstate(over="ignore"):

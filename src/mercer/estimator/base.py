@@ -7,6 +7,8 @@ import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,10 @@ class TakesKernel:
         state: Any = super().__getstate__()
         return {name: to_host(value, name) for name, value in state.items()}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A pickle of before has the defaults of parameters that came since.
+        super().__setstate__({**_defaults(type(self)), **state})  # type: ignore[arg-type, misc]
+
     # -- the kernel ---------------------------------------------------------------------------
     @speaks
     def _kernel(self) -> Kernel:
@@ -159,7 +165,7 @@ class TakesKernel:
         pairwise = not domain.holds_points
         tags.input_tags.allow_nan = isinstance(domain, IncompleteVectors)
         tags.input_tags.pairwise = pairwise
-        tags.input_tags.sparse = not pairwise
+        tags.input_tags.sparse = True
         return tags
 
     # -- data ---------------------------------------------------------------------------------
@@ -215,7 +221,8 @@ class TakesKernel:
                 raise ValueError("X holds what is no row of numbers")
             if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
                 X = np.reshape(np.asarray(X), (-1, 1))
-            sparse: Any = False if matrix else "csr"
+            if matrix and sp.issparse(X):
+                X = self._owned(self._gram_rows, X, kernel)
             check: Any = validate_data
             if frame and rows_of_numbers:
                 if not isinstance(X, Table):
@@ -237,7 +244,7 @@ class TakesKernel:
                     self,
                     X,
                     reset=reset,
-                    accept_sparse=sparse,
+                    accept_sparse="csr",
                     dtype=self._precision(reset) if type(domain) is Vectors else np.float64,
                     order="C",
                     ensure_all_finite=finite,
@@ -251,10 +258,15 @@ class TakesKernel:
             if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
                 refused = refusal(who(), said(refused, who()), WrongType)
             raise refused from error
-        X = domain.check(X)
+        if not matrix or not sp.issparse(X):
+            X = domain.check(X)
         if reset and matrix and is_single(given):
             return domain.without_noise(X)
         return X
+
+    def _gram_rows(self, X: Any, kernel: Kernel) -> Any:
+        """Return a sparse matrix of kernel values in the form that the model computes with."""
+        return kernel.domain.dense(X)  # type: ignore[attr-defined]
 
     def _see_columns(self, X: np.ndarray, reset: bool) -> None:
         """Do for a plain array what scikit-learn's `validate_data` does, in less time."""
@@ -290,7 +302,9 @@ class TakesKernel:
         try:
             return do(*arguments)
         except InvalidInput as error:
-            raise refusal(type(self).__name__, said(error, "Vectors", "Table")) from None
+            raise refusal(
+                type(self).__name__, said(error, "Vectors", "Table", "Precomputed")
+            ) from None
 
     def _some_points(self, X: Any, domain: Domain) -> Any:
         """Return points that are no vectors, or refuse a collection of none, as of vectors."""
@@ -350,6 +364,13 @@ class TakesKernel:
             return domain.check_training(again)
         check_same_points(domain, again, self.X_fit_, verb)
         return self.X_fit_
+
+
+@cache
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the defaults of the parameters of a class."""
+    told = signature(cls).parameters.values()
+    return {p.name: p.default for p in told if p.default is not p.empty}
 
 
 def check_same_points(domain: Domain, X: Any, Y: Any, verb: str) -> None:

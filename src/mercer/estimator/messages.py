@@ -63,12 +63,6 @@ def explain_points(
             f"{text} With a precomputed kernel, X must hold the kernel values of new "
             f"points, a row each, with all {n} training points, a column each.",
         )
-    if sp.issparse(X) and isinstance(error, TypeError):
-        return refusal(
-            who(),
-            "X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
-            "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'.",
-        )
     if (odd := odd_point(X)) is not None:
         cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
         return refusal(who(), f"X holds a {type(odd).__name__} where numbers belong; {cure}.")

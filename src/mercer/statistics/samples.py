@@ -120,6 +120,12 @@ def pool(
     sizes = [k.domain.size(Z)]
     for (_, points), name in zip(checked[1:], names[1:], strict=True):
         sizes.append(k.domain.size(points))
+        if not k.domain.holds_points and np.ndim(Z) != np.ndim(points):
+            flat = names[0] if np.ndim(Z) == 1 else name
+            raise InvalidInput(
+                f"{who()}: {flat} holds one number for each point, no rows of kernel values; with "
+                "a precomputed kernel give K[:n] and K[n:] of the matrix of all points."
+            )
         widths = [getattr(part, "shape", ())[1:] for part in (Z, points)]  # tables have none
         widths = [width[0] for width in widths if width]
         if len(widths) == 2 and widths[0] != widths[1]:

@@ -43,6 +43,7 @@ class NormalisedAffinity(Operator):
     """
 
     symmetric = psd = True
+    cheap = False  # whether another factorisation costs little
 
     def __init__(self, kernel: Kernel, X: Any, weights: np.ndarray):
         self.kernel, self.weights = kernel, weights
@@ -63,7 +64,11 @@ class NormalisedAffinity(Operator):
             share = np.maximum(weights - 1.0, 0.0) / np.where(weights > 0, weights, 1.0)
             np.fill_diagonal(self.matrix, share * self.diagonals)  # type: ignore[arg-type]
             self.loops = np.zeros(n)
-        self.degrees = self._look()
+        self._normalise(self._look())
+
+    def _normalise(self, degrees: np.ndarray) -> None:
+        """Note degrees, and what scales affinities by them."""
+        weights, self.degrees = self.weights, degrees
         self.present = (weights > 0) & (self.degrees > 0)
         if not self.present.any():
             self._take_only_point()
@@ -162,6 +167,22 @@ class NormalisedAffinity(Operator):
         lengths = np.sqrt(self.weights[there] * self.degrees[there])
         U[there] = vectors[there] / lengths[:, None]
         return U
+
+    def patience(self, width: int) -> int | None:
+        """Return how many products with a block of vectors take as long as a factorisation.
+
+        None where there is none, for want of the matrix or of memory. A product with a few vectors
+        is one read of n² numbers, a factorisation n³/3 additions and multiplications: as long as
+        n/300 products. With a copy to make it may take longer to begin.
+        """
+        n, half = self.shape[0], get_config().memory // 2
+        able = n <= FACTORS and self.matrix is not None
+        able = able and (self.owned or self.matrix.nbytes <= half)  # type: ignore[union-attr]
+        return max(6, n // (300 if self.owned else 6 * width)) if able else None
+
+    def inverse(self, sigma: float) -> Any:
+        """Return ((1 + σ)I − S)⁻¹; a matrix of the operator's own is overwritten."""
+        return _Inverse(self, sigma)
 
     def _block(self, rows: Any, cols: Any) -> np.ndarray:
         every = np.arange(self.shape[0])
@@ -316,6 +337,9 @@ class LowRankAffinity(Operator):
         """Return the diagonal."""
         return np.asarray(self.scale**2 * self.diagonals + self.inside)
 
+    def patience(self, width: int) -> None:
+        """Return None: there is no matrix to factorise."""
+
     def placed(self, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """Return the embedding u of eigenvectors z with eigenvalues λ of S.
 
@@ -347,6 +371,7 @@ DENSE = 400  # rows up to which all of LAPACK's work is done in no time
 MATRICES = 5  # that LAPACK takes then
 FACTORS = 20000  # rows up to which a factorisation is worth trying
 OVERSAMPLE = 10
+FEW = 10  # steps with an inverse that tell whether another one is better
 BAND = 32  # rows that are scaled while they are near the core
 
 
@@ -366,14 +391,10 @@ def leading_pairs(S: Any, k: int, tol: float, random_state: Any) -> Solution:
         8 * n * 10 * width, f"{who()}: the search for {k} eigenvectors of {n} rows",
         "Ask for fewer clusters",
     )  # fmt: skip
-    able = n <= FACTORS and S.matrix is not None
-    able = able and (S.owned or S.matrix.nbytes <= get_config().memory // 2)  # type: ignore[union-attr]
-    # A product with a few vectors is one read of n² numbers, a factorisation n³/3 additions and
-    # multiplications: as long as n/300 products. With a copy to make it may take longer to begin.
-    limit = max(6, n // (300 if S.owned else 6 * width)) if able else 1000
-    solver = SubspaceIteration(tol / 2, limit, OVERSAMPLE, random_state)
+    limit = S.patience(width)
+    solver = SubspaceIteration(tol / 2, limit or 1000, OVERSAMPLE, random_state)
     solution = _unshifted(solver.solve(Eigen(S, k)), tol)
-    if solution.converged or not able:
+    if solution.converged or limit is None:
         return solution
     return _by_inverse(S, k, tol, random_state, solution)
 
@@ -435,24 +456,36 @@ class _Inverse(Operator):
 def _by_inverse(
     S: NormalisedAffinity, k: int, tol: float, random_state: Any, first: Solution
 ) -> Solution:
-    """Return the pairs by iteration with the inverse, and the residual with S itself."""
-    # An error of the inverse relative to 1/σ is one of 1 + (1 − λ_k)/σ times that of S.
-    sigma = float(np.clip(0.1 * (1.0 - first.value.values[-1]), 1e-8, 1.0))
-    inverse = _Inverse(S, sigma)
-    if inverse.failed:  # A had rows that a sum of affinities does not explain
-        return first
-    solver = SubspaceIteration(tol / 50, 200, OVERSAMPLE, random_state)
-    found = solver.solve(Eigen(inverse, k))
-    Z = found.value.vectors
-    SZ = inverse.forward(Z)
-    values = np.einsum("ij,ij->j", Z, SZ)
-    residual = float(np.linalg.norm(SZ - Z * values, axis=0).max())
-    good = residual <= tol
+    """Return the pairs by iteration with the inverse, and the residual with S itself.
+
+    The shift is as far from 1 as products found λ_k to be; where a factorisation costs little, what
+    a few steps with it find gives a better one.
+    """
+    values, sigma, n_iter = first.value.values, np.inf, first.n_iter
+    while True:
+        # An error of the inverse relative to 1/σ is one of 1 + (1 − λ_k)/σ times that of S.
+        closer = float(np.clip(0.1 * (1.0 - values[-1]), 1e-8, 1.0))
+        nearer = closer < 0.5 * sigma
+        if nearer:
+            sigma, inverse = closer, S.inverse(closer)
+            if inverse.failed:  # A had rows that a sum of affinities does not explain
+                return first
+        trial = S.cheap and nearer
+        solver = SubspaceIteration(tol / 50, FEW if trial else 200, OVERSAMPLE, random_state)
+        found = solver.solve(Eigen(inverse, k))
+        n_iter += found.n_iter
+        Z = found.value.vectors
+        SZ = inverse.forward(Z)
+        values = np.einsum("ij,ij->j", Z, SZ)
+        residual = float(np.linalg.norm(SZ - Z * values, axis=0).max())
+        good = residual <= tol
+        if good or not trial:
+            break
     message = "" if good else f"{who()}: {found.message or 'the eigenvectors are not exact.'}"
     return Solution(
         EigenPairs(values, Z),
         converged=good,
-        n_iter=first.n_iter + found.n_iter,
+        n_iter=n_iter,
         residual=residual,
         message=message,
     )

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import qr, svd
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -19,12 +20,13 @@ from mercer.estimator import (
     KernelEstimator,
     Plan,
     Study,
+    check_lengths,
     check_weights,
     followed,
     in_time,
     study_of,
 )
-from mercer.kernels import require_psd
+from mercer.kernels import Precomputed, require_psd
 from mercer.models.cluster.affinity import (
     METHODS,
     LowRankAffinity,
@@ -35,23 +37,37 @@ from mercer.models.cluster.affinity import (
     pick_spectral_method,
     spectral_bytes,
 )
+from mercer.models.cluster.graph import (
+    SparseAffinity,
+    graph_bytes,
+    neighbour_graph,
+    neighbour_sums,
+    require_neighbours,
+)
 from mercer.solvers import Cost
 from mercer.threads import one_openmp_thread
 
-# ---- From the rows of an embedding to clusters: k-means, or the pivots of a QR factorisation ----
+# ---- From the rows of an embedding to clusters: k-means, pivots of a QR factorisation, or a turn
 
 
-WAYS = ("kmeans", "cluster_qr")
+WAYS = ("kmeans", "discretize", "cluster_qr")
 SAME = 1e-6  # relative spread of a column up to which it is constant
 PRODUCTS = 15  # block products of a subspace iteration, as a rule
+TURNS = 100  # at most, of an embedding towards indicators; a few are the rule
 
 
 def assign(
     U: np.ndarray, weights: np.ndarray, k: int, way: str, n_init: int, random_state: Any
 ) -> np.ndarray:
     """Return the clusters of the rows of U, numbered by falling weight."""
-    if way == "cluster_qr":
-        return ordered(_by_pivots(U, k), weights, U)
+    if way != "kmeans":
+        if U.shape[1] != k:
+            raise InvalidInput(
+                f"SpectralClustering: assign_labels={way!r} needs as many components as clusters, "
+                f"got n_components={U.shape[1]} and n_clusters={k}; leave n_components out."
+            )
+        labels = _by_pivots(U) if way == "cluster_qr" else _by_turning(U, weights)
+        return ordered(labels, weights, U)
     from sklearn.cluster import KMeans
 
     # k-means++ draws from sums of weights along the rows: in an order that is their own a weight of
@@ -65,21 +81,45 @@ def assign(
     return ordered(labels, weights, U)
 
 
-def _by_pivots(U: np.ndarray, k: int) -> np.ndarray:
+def _by_pivots(U: np.ndarray) -> np.ndarray:
     """Return clusters from the directions of k rows that are far from one another.
 
     A. Damle, V. Minden, L. Ying, Simple, direct and efficient multi-way spectral clustering,
     Information and Inference 8 (2019): rows of a cluster point in nearly one direction, a pivoted
     QR of Uᵀ finds one of each, and the nearest orthogonal matrix turns these to the axes.
     """
-    if U.shape[1] != k:
-        raise InvalidInput(
-            f"SpectralClustering: assign_labels='cluster_qr' needs as many components as clusters, "
-            f"got n_components={U.shape[1]} and n_clusters={k}; leave n_components out."
-        )
-    pivots = qr(U.T, mode="r", pivoting=True, check_finite=False)[-1][:k]
+    return np.abs(U @ _turned_to_axes(U)).argmax(axis=1)
+
+
+def _turned_to_axes(U: np.ndarray) -> np.ndarray:
+    """Return the orthogonal matrix that turns k rows far from one another nearest to the axes."""
+    pivots = qr(U.T, mode="r", pivoting=True, check_finite=False)[-1][: U.shape[1]]
     left, _, right = svd(U[pivots].T, check_finite=False)
-    return np.abs(U @ (left @ right)).argmax(axis=1)
+    return np.asarray(left @ right)
+
+
+def _by_turning(U: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return clusters whose indicators are nearest to the embedding, turned.
+
+    S. X. Yu, J. Shi, Multiclass spectral clustering, ICCV (2003): with rows X̃ of length 1, the
+    indicators L of clusters and an orthogonal matrix R take turns to make ‖L − X̃R‖² smaller, each
+    the best for the other. They start at the pivots of Damle, Minden and Ying, so that nothing is
+    left to chance, and end, for each L has a smaller sum than those before it.
+    """
+    lengths = np.sqrt(weights @ U**2)
+    X = U / np.where(lengths > 0, lengths, 1.0)
+    R = _turned_to_axes(X)  # of rows that differ in length, so that the first pivot is one
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    X = X / np.where(norms > 0, norms, 1.0)
+    labels, best = np.zeros(len(X), dtype=np.int64), -np.inf
+    for _ in range(TURNS):
+        turned = (X @ R).argmax(axis=1)
+        sums = np.stack([np.bincount(turned, weights * x, X.shape[1]) for x in X.T])
+        left, size, right = svd(sums, check_finite=False)
+        if not size.sum() > best * (1.0 + 1e-12):
+            break
+        labels, best, R = turned, float(size.sum()), left @ right
+    return labels
 
 
 def ordered(labels: np.ndarray, weights: np.ndarray, U: np.ndarray) -> np.ndarray:
@@ -131,9 +171,20 @@ def cleaned(U: np.ndarray) -> np.ndarray:
 # ---- spectral ----
 
 
+AFFINITIES = ("kernel", "nearest_neighbors")
 TIE = 1e-12  # eigenvalues closer than this are one
 LARGE = 0.1  # part of the trace that a factor may leave out without a word
 SMALL = 1e-8  # eigenvalue of the walk below which a coordinate has no extension to new points
+
+
+def _stored(kernel: Any, X: Any) -> bool:
+    """Whether X is a matrix of affinities of which only those above 0 are stored."""
+    return sp.issparse(X) and not kernel.domain.holds_points
+
+
+def _whole(weights: np.ndarray) -> np.ndarray:
+    """Return weights of which none is below that of one copy: equal rows are one neighbour."""
+    return np.where(weights > 0, np.maximum(weights, 1.0), 0.0)
 
 
 def _has_positions(model: Any) -> bool:
@@ -151,6 +202,21 @@ def plan_spectral(model: Any, study: Study) -> Plan:
     width = int(model.n_components or k) + 10
     rank = min(n, default_rank(k) if model.rank is None else int(model.rank))
     search, more = 80 * n * width, 48 * n * width + facts.vectors
+    if model.affinity == "nearest_neighbors":
+        if model.method == "nystrom":
+            raise InvalidInput(
+                f"{who()}: method='nystrom' stands for kernel values, and "
+                "affinity='nearest_neighbors' takes none; leave method out."
+            )
+        k = min(int(model.n_neighbors), n)
+        graph = graph_bytes(n, k)
+        time = study.seconds(2.0 * n * k * width * 2 * PRODUCTS, entries=0.5 * n * n)
+        plan = study.plan("exact", Cost(graph + search, time, facts.tiles + more))
+        return study.take({"exact": plan}, "exact", "Edges to neighbours are few, and stored.")
+    if _stored(study.kernel, study.X):
+        time = study.seconds(2.0 * study.X.nnz * width * 2 * PRODUCTS)
+        plan = study.plan("exact", Cost(5 * 12 * study.X.nnz + search, time, more))
+        return study.take({"exact": plan}, "exact", "The affinities are given, and sparse.")
     kept = facts.given or 8 * n * n <= facts.budget // 2
     own = 8 * n * n if kept and not facts.given else 0
     entries = 0.0 if facts.given else 0.5 * n * n * (1 if kept else 2 * PRODUCTS)
@@ -178,7 +244,7 @@ def plan_spectral(model: Any, study: Study) -> Plan:
 
 
 class SpectralClustering(ClusterMixin, KernelEstimator):
-    r"""Clusters of the graph whose edges are kernel values, which must be ≥ 0.
+    r"""Clusters of a graph, whose edges are kernel values ≥ 0, or join nearest neighbours.
 
     With A the kernel values between the points, none of them a neighbour of itself, and D the
     diagonal matrix of their row sums, the eigenvectors of the random walk D⁻¹A of largest
@@ -191,13 +257,19 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     The matrix is computed once and kept while it takes half the memory budget, and multiplied in
     tiles beyond; it is scaled as it is multiplied, so there is no second one.
 
+    With ``affinity="nearest_neighbors"`` A is ½(C + Cᵀ), where cᵢⱼ = 1 for the n_neighbors nearest
+    points xⱼ of xᵢ, itself counted, in the distance ‖φ(xᵢ) − φ(xⱼ)‖ of the kernel. Equal rows are
+    one point with their weight. A is stored by its edges, as is a sparse matrix of affinities.
+
     New points are placed by the Nyström extension of the eigenfunctions (Bengio et al., 2004),
 
         u(x) = Σᵢ wᵢ k(x, xᵢ) uᵢ / (λ′ Σᵢ wᵢ k(x, xᵢ)),
 
-    and go to the cluster whose mean in the embedding is nearest. λ′ is the Rayleigh quotient of u
-    in the walk that may also stay where it is, since a training point given as a new one meets
-    itself: it is placed where it was where the degrees are alike, and nearly so elsewhere.
+    and go to the cluster whose mean in the embedding is nearest; of a graph of neighbours k(x, xᵢ)
+    is 1 for the n_neighbors training points nearest to x and 0 for others. λ′ is the Rayleigh
+    quotient of u in the walk that may also stay where it is, since a training point given as a new
+    one meets itself: it is placed where it was where the degrees are alike, and nearly so
+    elsewhere.
 
     Parameters
     ----------
@@ -205,16 +277,18 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         How many clusters; fewer are found, with a warning, where fewer rows are different.
     kernel : Kernel, str or callable, default="rbf"
         A kernel with values ≥ 0; "precomputed" for a symmetric matrix of affinities ≥ 0, which
-        need not be positive semidefinite. A length scale should be of the size of distances between
-        neighbours, smaller than gaps between clusters; "rbf" takes the spread of all entries,
-        which suits clusters that are balls.
+        need not be positive semidefinite, and may be sparse. A length scale should be of the size
+        of distances between neighbours, smaller than gaps between clusters; "rbf" takes the spread
+        of all entries, which suits clusters that are balls. For nearest neighbours any positive
+        semidefinite kernel will do, and the length scale of a radial one does not matter.
     random_state : int, RandomState or None, default=None
         For the starts of the eigensolver and of k-means.
     n_components : int, optional
         Eigenvectors; as many as clusters by default.
-    assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
-        How rows of the embedding are clustered: by k-means, or by pivoted QR, which has no
-        parameters and no chance in it.
+    assign_labels : {"kmeans", "discretize", "cluster_qr"}, default="kmeans"
+        How rows of the embedding are clustered: by k-means; by turning them to the nearest
+        indicators of clusters; or by pivoted QR. The last two have no parameters and no chance in
+        them, and need as many components as clusters.
     n_init : int, default=10
         Starts of k-means.
     tol : float, default=1e-8
@@ -228,6 +302,11 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         expected to take less than ten minutes; else "nystrom" where its factor fits.
     rank : int, optional
         Most pivots of "nystrom"; max(100, 10 n_clusters) by default. Narrow kernels need many.
+    affinity : {"kernel", "nearest_neighbors"}, default="kernel"
+        What joins two points: their kernel value, or that one is among the nearest neighbours of
+        the other. A matrix of affinities that are known is ``kernel="precomputed"``.
+    n_neighbors : int, default=10
+        Neighbours of a point, itself counted, for ``affinity="nearest_neighbors"``.
 
     Attributes
     ----------
@@ -245,6 +324,9 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         Means of the clusters in the embedding.
     sample_weight_ : array of shape (n,) or None
         The weights of the fit; 0 for rows that are in no cluster.
+    diagonal_ : array of shape (n,)
+        k(x, x) of the training points, by which new points find their neighbours; only with
+        ``affinity="nearest_neighbors"``.
     X_fit_ : collection
         The training points; their positions when the kernel is precomputed.
     kernel_ : Kernel
@@ -266,7 +348,9 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     J. Shi, J. Malik, Normalized cuts and image segmentation, IEEE PAMI 22 (2000); U. von Luxburg, A
     tutorial on spectral clustering, Statistics and Computing 17 (2007); Y. Bengio et al.,
     Out-of-sample extensions for LLE, Isomap, MDS, eigenmaps and spectral clustering, NIPS 16
-    (2004).
+    (2004); S. X. Yu, J. Shi, Multiclass spectral clustering, ICCV (2003); A. Damle, V. Minden, L.
+    Ying, Simple, direct and efficient multi-way spectral clustering, Information and Inference 8
+    (2019).
 
     Examples
     --------
@@ -279,12 +363,25 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     (array([40]), array([ 0, 20]))
     >>> model.predict([[0.9, 0.3], [0.0, 2.8]])
     array([1, 0])
+
+    Neighbours need no length scale:
+
+    >>> near = SpectralClustering(2, affinity="nearest_neighbors", n_neighbors=5)
+    >>> labels = near.fit_predict(np.concatenate([3 * ring, ring[::2]]))
+    >>> np.bincount(labels[:40]), np.bincount(labels[40:])
+    (array([40]), array([ 0, 20]))
     """
 
     _needs_psd = False
     _parameters = {
         "method": checks.Word(*METHODS, says="give one of {}"),
         "assign_labels": checks.Word(*WAYS, says="give one of {}"),
+        "affinity": checks.Word(
+            *AFFINITIES,
+            says="give 'kernel', for edges that are kernel values, or 'nearest_neighbors'; the "
+            "kernel, or 'precomputed' for a matrix of affinities, is given as kernel=",
+        ),
+        "n_neighbors": checks.Whole(2),
         "n_clusters": checks.Whole(1),
         "n_components": checks.Maybe(checks.Whole(1)),
         "n_init": checks.Whole(1),
@@ -303,6 +400,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             "extension_": state.Array("d"),
             "solution_": state.Anything(),
             "sample_weight_": state.Spare(state.Array("n", least=0)),
+            "diagonal_": state.Spare(state.Array("n", kind="f")),
         }
         | state.others("method_", "plan_", "approximation_error_", "n_iter_")
         | state.INPUTS
@@ -315,6 +413,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     extension_: np.ndarray
     embedding_centers_: np.ndarray
     sample_weight_: np.ndarray | None
+    diagonal_: np.ndarray
     method_: str
     plan_: Plan
     approximation_error_: float
@@ -331,6 +430,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         tol: float = 1e-8,
         method: str = "auto",
         rank: int | None = None,
+        affinity: str = "kernel",
+        n_neighbors: int = 10,
     ):
         self.n_clusters = n_clusters
         self.kernel = kernel
@@ -340,6 +441,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         self.tol = tol
         self.method = method
         self.rank = rank
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors
         self.random_state = random_state
 
     @property
@@ -355,7 +458,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         Parameters
         ----------
         X : collection of n points
-            Vectors, frames, or what the kernel accepts; the matrix of affinities when precomputed.
+            Vectors, frames, or what the kernel accepts; the matrix of affinities when precomputed,
+            dense or sparse.
         y : ignored
             There is no target.
         sample_weight : float or array of shape (n,), optional
@@ -374,13 +478,18 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             given = check_weights(sample_weight, n)
             w = np.ones(n) if given is None else given
             self._counts(int((w > 0).sum()), "of positive weight")
-            self.kernel_ = kernel.fit_params(X, given)
+            self.kernel_ = kernel if _stored(kernel, X) else kernel.fit_params(X, given)
+            near = self.affinity == "nearest_neighbors"
+            if near:
+                require_psd(kernel)
+                require_neighbours(int(self.n_neighbors), int((w > 0).sum()))
+                self.diagonal_ = check_lengths(self.kernel_, X)
             rng = random_source(self.random_state)
             # Weights below 1 may have any common factor, and next to large ones loops are nothing.
             (w,), _ = moderate([w], 0 if w.max() < 1 else 100)
-            index, copy_of = copies_of(kernel, X, w)
+            index, copy_of = copies_of(kernel, X, _whole(w) if near else w)
             ws = np.bincount(copy_of, w)
-            S = self._affinity(kernel.domain.take(X, index), ws, rng)
+            S = self._affinity(kernel.domain.take(X, index), index, ws, rng)
             there = S.present
             k, m = self._counts(int(there[copy_of].sum()), "that have an affinity with another")
             k, m = min(k, int(there.sum())), min(m, int(there.sum()))
@@ -412,12 +521,25 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         study = study_of(self, X, y, targets=False, random_state=self.random_state)
         return plan_spectral(self, study)
 
-    def _affinity(self, X: Any, weights: np.ndarray, rng: Any) -> Any:
+    def _gram_rows(self, X: Any, kernel: Any) -> Any:
+        """Return a sparse matrix as it is, where its entries are edges."""
+        edges = self.affinity == "kernel" and self.method != "nystrom"
+        if edges and type(kernel) is Precomputed:
+            return kernel.domain.structure(X)
+        return super()._gram_rows(X, kernel)
+
+    def _affinity(self, X: Any, index: np.ndarray, weights: np.ndarray, rng: Any) -> Any:
         """Return the normalised affinity by the method that is asked for, or fits."""
         rank = default_rank(int(self.n_clusters)) if self.rank is None else int(self.rank)
         study = Study(self.kernel_, X)
         self.plan_ = followed(partial(plan_spectral, self), study, self.method == "auto")
         self.method_, self.approximation_error_ = self.plan_.method, 0.0
+        if self.affinity == "nearest_neighbors":
+            lengths, k = self.diagonal_[index], int(self.n_neighbors)
+            X = neighbour_graph(self.kernel_, X, weights, lengths, k)
+            return SparseAffinity(X, weights)
+        if _stored(self.kernel_, X):
+            return SparseAffinity(X, weights)
         if self.method_ == "exact":
             return NormalisedAffinity(self.kernel_, X, weights)
         with speaking_for("SpectralClustering: method='nystrom'"):
@@ -481,7 +603,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         Parameters
         ----------
         X : collection of points
-            New points; when precomputed, their affinities with the training points.
+            New points; when precomputed, their affinities with the training points, or kernel
+            values for ``affinity="nearest_neighbors"``.
         """
         return self._placed(self._check_new(X))[1]
 
@@ -491,8 +614,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         w = np.ones(len(U)) if w is None else w
         walk = self.extension_
         sums = np.column_stack([w[:, None] * U, w])
-        values = np.asarray(self.kernel_.matmul(X, self.X_fit_, sums), dtype=float)
-        values = self._finite(values)
+        values = self._finite(self._summed(X, sums))
         degrees = values[:, -1]
         alone = degrees <= 0
         seen = walk > SMALL  # other coordinates count nothing
@@ -501,7 +623,24 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         labels = nearest(places, np.where(seen, self.embedding_centers_, 0.0))
         return places, np.where(alone, -1, labels)
 
+    def _summed(self, X: Any, values: np.ndarray) -> np.ndarray:
+        """Return the sums of values of training points, times the affinities of new points."""
+        if "diagonal_" not in vars(self):
+            if _stored(self.kernel_, X):
+                return np.asarray(X @ values)
+            return np.asarray(self.kernel_.matmul(X, self.X_fit_, values), dtype=float)
+        weights = values[:, -1]
+        index, copy_of = copies_of(self.kernel_, self.X_fit_, _whole(weights))
+        sums = np.zeros((len(index), values.shape[1]))
+        np.add.at(sums, copy_of, values)
+        there = sums[:, -1] > 0
+        index = index[there]
+        points = self.kernel_.domain.take(self.X_fit_, index)
+        k = int(self.n_neighbors)
+        return neighbour_sums(self.kernel_, X, points, self.diagonal_[index], k, sums[there])
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = tags.input_tags.pairwise
+        kernel_values = tags.input_tags.pairwise and self.affinity == "kernel"
+        tags.input_tags.positive_only = kernel_values
         return tags

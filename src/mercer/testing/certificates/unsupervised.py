@@ -227,6 +227,19 @@ def certify_dp_means(model: Any, X: Any, y: Any) -> float:
     return max(0.0, dp_means_violation(D, model.labels_, model.penalty_ + slack)) / (scale or 1.0)
 
 
+def _joined(K: np.ndarray, X: np.ndarray, k: int) -> np.ndarray:
+    """Return the graph of the k nearest points, itself counted, of which equal rows are one."""
+    _, first, place = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    place = place.ravel()
+    K = K[np.ix_(first, first)]
+    squares = np.diagonal(K)[:, None] + np.diagonal(K) - 2 * K
+    np.fill_diagonal(squares, -np.inf)
+    C = np.zeros_like(K)
+    for row, at in zip(C, np.argsort(squares, axis=1)[:, :k], strict=True):
+        row[at] = 1.0
+    return (0.5 * (C + C.T))[np.ix_(place, place)]
+
+
 def certify_embedding(model: Any, X: Any, y: Any) -> float:
     """Return the largest residual ‖Sz − λz‖/‖z‖ of an embedding, S written out."""
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
@@ -234,6 +247,9 @@ def certify_embedding(model: Any, X: Any, y: Any) -> float:
     w = np.ones(len(A)) if model.sample_weight_ is None else model.sample_weight_
     there = w > 0
     A, w, U = A[np.ix_(there, there)], w[there], model.embedding_[there]
+    if model.affinity == "nearest_neighbors":
+        precomputed = not model.kernel_.domain.holds_points
+        A = _joined(A, np.eye(len(A)) if precomputed else X[there], model.n_neighbors)
     np.fill_diagonal(A, np.diagonal(A) * np.maximum(w - 1, 0) / w)
     degrees = A @ w
     degrees = np.where(degrees > 0, degrees, 1.0)

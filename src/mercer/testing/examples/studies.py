@@ -215,6 +215,11 @@ def estimator_examples() -> list[EstimatorExample]:
         E("pivots", mm.SpectralClustering(3, assign_labels="cluster_qr")),
         E("matern", mm.SpectralClustering(2, mk.Matern(1.5), assign_labels="cluster_qr")),
         E("affinity", mm.SpectralClustering(3, "precomputed", assign_labels="cluster_qr")),
+        E("turns", mm.SpectralClustering(3, assign_labels="discretize")),
+        E(
+            "neighbours",
+            mm.SpectralClustering(3, mk.Matern(1.5), affinity="nearest_neighbors", n_neighbors=5),
+        ),
         E("", mm.KernelPCA()),
         E("subspace", mm.KernelPCA(4, mk.RBF(1.5), eigen_solver="subspace", tol=1e-11)),
         E("features", mm.KernelPCA(4, mk.Polynomial(2))),
