@@ -76,7 +76,9 @@ class Encoded:
 def read_rows(path: str, arguments: argparse.Namespace, console: Console) -> FileTable:
     """Read a table, and keep some random rows where so many were asked for."""
     with console.stage(f"reading {path}"):
-        source = read_table(path, arguments.encoding, get_config().memory, arguments.decimal)
+        most = None if arguments.max_rows is None else (arguments.max_rows, arguments.seed)
+        where = path, arguments.encoding, get_config().memory, arguments.decimal
+        source = read_table(*where, most)
     if arguments.max_rows is not None and len(source) > arguments.max_rows:
         rng = np.random.default_rng(arguments.seed)
         rows = rng.choice(len(source), arguments.max_rows, replace=False)

@@ -192,8 +192,8 @@ class TableClassifier(ClassifierMixin, TableModel):
             )
         encoder, Z, kernel = self._encode(blocks, None, None)
         kernel, compared = self._for_strings_of(Z, kernel, True)
-        settled = {"model": "ridge"}
-        return Inside(encoder, Z, None, None, self._ridge(kernel), compared, settled)
+        model, settled = self._ridge(kernel).set_params(random_state=0), {"model": "ridge"}
+        return Inside(encoder, Z, None, None, model, compared, settled)
 
     def _ridge(self, kernel: Any) -> KernelRidgeClassifier:
         alpha = 1.0 if self.alpha is None else self.alpha

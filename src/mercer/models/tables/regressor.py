@@ -409,7 +409,8 @@ class TableRegressor(RegressorMixin, TableModel):
             scale = 1.0
         Z = Z.with_targets(Standardised(unit * mean, scale))
         kernel, compared = self._for_strings_of(Z, kernel, False)
-        model = KernelRidge(kernel, alpha=1.0 if self.alpha is None else self.alpha)
+        alpha = 1.0 if self.alpha is None else self.alpha
+        model = KernelRidge(kernel, alpha=alpha, random_state=0)  # that of centres
         return Inside(encoder, Z, None, None, model, compared, mean=unit * mean, scale=scale)
 
     @takes_blocks
