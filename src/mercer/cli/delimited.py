@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -22,7 +22,7 @@ _DELIMITERS = ",;\t"
 _ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
 
 #: Columns by name, and the last line of each row.
-Cells = tuple[dict[str, list], list[int]]
+Cells = tuple[dict[str, Sequence[str]], list[int]]
 
 
 def csv_cells(data: bytes, path: str, encoding: str) -> Cells:
@@ -100,7 +100,7 @@ def _batches(lines: Iterable[str], path: str, longest: int, room: int | None) ->
         with _long_cells(longest):
             rows, places = _rows(reader, path, len(header), room)
         if rows or not begun:
-            cells = list(zip(*rows, strict=True)) or [()] * len(header)
+            cells: list[Any] = list(zip(*rows, strict=True)) or [()] * len(header)
             yield dict(zip(header, cells, strict=True)), places
         if room is None or not rows:
             return

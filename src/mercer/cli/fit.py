@@ -9,16 +9,14 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer import __version__
-from mercer.cli.files import check_output, save_model
+from mercer.cli.files import check_output, save_model, streamed
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import HELD_OUT, Score, evaluate, fit_report, inside_score
-from mercer.cli.streams import streamed
 from mercer.cli.tables import read_table, table_size
 from mercer.domains import RowBlocks, Tables
 from mercer.errors import InvalidInput, figure
@@ -79,8 +77,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if arguments.plan:
             console.say(_plan(kind, name, data, arguments, fits))
             return
-        fit = partial(_fit_blocks, drawn=most) if fits else _fit_memory
-        data, model, choice, held_out, inside = fit(kind, name, data, arguments, console)
+        told = kind, name, data, arguments, console
+        found = _fit_blocks(*told, most) if fits and most else _fit_memory(*told)
+        data, model, choice, held_out, inside = found
     model.notes_ = _notes(data, choice, why, held_out, inside)
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
