@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 import mercer as library
-from mercer.cli import delimited
+from mercer.cli import files
 from mercer.cli.tables import read_csv, table_batches
 from mercer.errors import InvalidInput
 
@@ -206,13 +206,13 @@ def test_a_csv_file_is_predicted_in_blocks(mercer, fails, tables, tmp_path):
 def test_batches_of_csv_are_the_table_in_parts(tmp_path, monkeypatch, text, said):
     path = str(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_bytes(text)
-    monkeypatch.setattr(delimited, "MOST_ROWS", 1)
+    monkeypatch.setattr(files, "MOST_ROWS", 1)
     if said:
         with pytest.raises(InvalidInput, match=said):
-            list(delimited.csv_batches(path, "utf-8", 20_000))
+            list(files.csv_batches(path, "utf-8", 20_000))
         return
     whole = read_csv(text, path)
-    parts = list(delimited.csv_batches(path, "utf-8", 20_000))
+    parts = list(files.csv_batches(path, "utf-8", 20_000))
     assert [p for _, places in parts for p in places] == list(whole.places)
     for name, cells in whole.columns.items():
         assert [c for found, _ in parts for c in found[name]] == list(cells)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import __version__
-from mercer.cli.files import check_output, save_model, streamed
+from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import HELD_OUT, Score, evaluate, fit_report, inside_score
+from mercer.cli.streams import streamed
 from mercer.cli.tables import read_table, table_size
 from mercer.domains import RowBlocks, Tables
 from mercer.errors import InvalidInput, figure

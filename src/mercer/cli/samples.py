@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.files import UsageError
+from mercer.cli.files import UsageError, missing
 from mercer.cli.preparation import choose_columns, odd_notation, remark
 from mercer.cli.report import column_lines, layout
-from mercer.cli.tables import FileTable, missing, read_table
+from mercer.cli.tables import FileTable, read_table
 from mercer.errors import InvalidInput, figure
 from mercer.features import TableEncoder
 from mercer.kernels import Kernel, as_kernel, identifier

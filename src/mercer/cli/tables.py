@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,13 +11,19 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from mercer.cli.delimited import (
+from mercer.cli.files import (
     CHUNK,
     CSV_BYTE,
+    MOSTLY,
     csv_batches,
     csv_cells,
     csv_memory,
     csv_size,
+    hint,
+    is_infinite,
+    is_number,
+    missing,
+    to_number,
 )
 from mercer.domains.blocks import (
     cell_batches,
@@ -38,116 +42,6 @@ _MAGIC = (
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
 )
 _TOO_LARGE = " --max-rows N takes N random rows."
-_MOSTLY = 0.9  # share of cells from which a column is one of numbers, and text in it a mistake
-
-# ---- How cells are written: missing marks, numbers, numbers in another notation, dates ----
-
-
-# Without regard to case; the manual lists them (docs/guide/cli.md).
-_MISSING = frozenset(
-    {"", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "nat", "null", "none", "missing"}
-    | {"?", ".", "-", "--"}
-)
-_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
-_NUMBER = {
-    mark: re.compile(
-        rf"[+-]?(?:[0-9]+(?:[{mark}][0-9]*)?|[{mark}][0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII
-    )
-    for mark in ".,"
-}
-_PLAIN = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
-_GROUPS = "[,.' \u2019\u00a0\u202f_]"  # between groups of three digits
-_OTHER = (
-    (re.compile(rf"{_PLAIN}\s*%"), "percent signs? remove them from the file"),
-    (
-        re.compile(rf"[$€£¥]\s*{_PLAIN}|{_PLAIN}\s*[$€£¥]"),
-        "signs of a currency? remove them from the file",
-    ),
-    (
-        re.compile(
-            rf"[+-]?[1-9][0-9]{{,2}}(?:({_GROUPS})[0-9]{{3}})(?:\1[0-9]{{3}})*(?:[.,][0-9]*)?"
-        ),
-        "thousands separators? remove them from the file",
-    ),
-)
-_COMMA = (re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal comma? use --decimal ,")
-_POINT = (re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal point? use --decimal .")
-
-
-def missing(cell: Any) -> bool:
-    """Whether a cell is empty or one of the usual marks for a missing value."""
-    if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
-    return cell is None or cell != cell  # NaN differs from itself
-
-
-def is_number(cell: Any, decimal: str = ".") -> bool:
-    """Whether a cell is a finite number, as itself or as text."""
-    if isinstance(cell, str):
-        return _NUMBER[decimal].fullmatch(cell.strip()) is not None
-    return (
-        isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) != float("inf")
-    )
-
-
-def is_infinite(cell: Any) -> bool:
-    """Whether a cell is infinite, as itself or as text."""
-    if isinstance(cell, str):
-        return _INFINITE.fullmatch(cell.strip()) is not None
-    return isinstance(cell, float) and abs(cell) == float("inf")
-
-
-def to_number(cell: Any, decimal: str = ".") -> float:
-    """Return the number that a cell is, after `is_number` said so."""
-    return float(cell.replace(decimal, ".") if isinstance(cell, str) else cell)
-
-
-def hint(cell: Any, decimal: str = ".") -> str:
-    """Return the cure for a cell that is a number in another notation, else empty text.
-
-    Examples
-    --------
-    >>> from mercer.cli.tables import hint
-    >>> hint("3,5"), hint("12 %"), hint("1,234,567"), hint("red")
-    ('decimal comma? use --decimal ,', 'percent signs? remove them from the file',
-     'thousands separators? remove them from the file', '')
-    """
-    if not isinstance(cell, str) or is_number(cell, decimal):
-        return ""
-    text = cell.strip()
-    swapped, cure = _COMMA if decimal == "." else _POINT
-    cures = [cure] if swapped.fullmatch(text) else []
-    cures += [cure for pattern, cure in _OTHER if pattern.fullmatch(text)]
-    return " / ".join(cures)
-
-
-def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None:
-    """Return an example and a cure when almost all cells are numbers in another notation."""
-    present = [c for c in cells if not missing(c)]
-    odd = [(c, cure) for c in present if (cure := hint(c, decimal))]
-    plain = sum(is_number(c, decimal) for c in present)
-    if not odd or len(odd) + plain < _MOSTLY * len(present):
-        return None
-    # "1,234" may be two things: the cell with the shortest cure says which
-    cell, cure = min(odd, key=lambda pair: len(pair[1]))
-    return str(cell), cure
-
-
-def dates(cells: Iterable[Any]) -> bool:
-    """Whether most of the cells that are there are ISO dates, with or without a time."""
-    present = [c for c in cells if not missing(c)]
-    return bool(present) and sum(map(_is_date, present)) > len(present) / 2
-
-
-def _is_date(cell: Any) -> bool:
-    if not isinstance(cell, str) or not re.match(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}", cell):
-        return False
-    try:
-        datetime.datetime.fromisoformat(cell.strip())
-    except ValueError:
-        return False
-    return True
-
 
 # ---- The table of a file: cells, and their conversion to numbers and text ----
 
@@ -200,7 +94,7 @@ class FileTable:
         if not text:
             return "number"
         numbers = len(cells) - len(text)
-        if numbers and (numbers >= _MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
+        if numbers and (numbers >= MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
             i, cell = text[0]
             raise InvalidInput(
                 f"{self.where(i, name)}: {cell!r} in a column of numbers; correct or empty the "
