@@ -2,7 +2,7 @@
 
 import pytest
 
-from mercer.cli.tables import dates, hint, is_number, notation, to_number
+from mercer.cli.files import dates, hint, is_number, notation, to_number
 
 
 @pytest.mark.parametrize(

@@ -210,3 +210,21 @@ def test_features_stay_inside_the_budget_or_are_refused_before_they_are_made(mak
         for budget in (2 * own, 10 * own):
             with mercer.config(memory=budget):
                 assert peak_of(work) < 1.1 * budget
+
+
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
+def test_a_budget_just_above_the_features_holds_all_that_is_made(make, precision):
+    rows = np.random.default_rng(2).normal(size=(60_000, 3)).astype(precision)
+    model = make().fit(rows[:300])
+    own = len(rows) * model.transform(rows[:2])[:1].nbytes
+    made = 0
+    for factor in (1.0, 1.03, 1.1, 1.4):
+        with mercer.config(memory=int(factor * own)):
+            try:
+                peak = peak_of(partial(model.transform, rows))
+            except MemoryBudgetExceeded:
+                continue
+        assert peak < factor * own + 5e5
+        made += 1
+    assert made

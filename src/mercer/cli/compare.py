@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.files import UsageError, check_output, write_answers
+from mercer.cli.files import (
+    UsageError,
+    check_output,
+    dates,
+    is_number,
+    missing,
+    to_number,
+    write_answers,
+)
 from mercer.cli.samples import (
     Encoded,
     Finding,
@@ -23,7 +31,7 @@ from mercer.cli.samples import (
     scale_text,
     shuffling,
 )
-from mercer.cli.tables import FileTable, dates, is_number, listed, missing, to_number
+from mercer.cli.tables import FileTable, listed
 from mercer.errors import InvalidInput, figure
 from mercer.kernels import counting
 from mercer.settings import config

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.files import UsageError
+from mercer.cli.files import UsageError, missing
 from mercer.cli.samples import (
     Encoded,
     Finding,
@@ -21,7 +21,7 @@ from mercer.cli.samples import (
     roles,
     shuffling,
 )
-from mercer.cli.tables import FileTable, missing
+from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput, figure
 from mercer.settings import config
 from mercer.statistics import TestResult, hsic_test, kci_test

@@ -1,13 +1,18 @@
-"""Output files of the command line: refused early, written whole, never overwritten unasked."""
+"""Text cells and files: what they are written like, CSV in and out; outputs whole or not at all."""
 
 from __future__ import annotations
 
+import codecs
+import csv
+import datetime
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TextIO
 
-from mercer.cli.tables import hint, is_number
 from mercer.domains.blocks import parquet_libraries
 from mercer.errors import InvalidInput
 
@@ -169,3 +174,333 @@ def read_model(path: str) -> Any:
     if os.path.isdir(path):
         raise InvalidInput(f"{path}: is a directory; give a model file.")
     return load(path)
+
+
+# ---- How cells are written: missing marks, numbers, numbers in another notation, dates ----
+
+
+MOSTLY = 0.9  # share of cells from which a column is one of numbers, and text in it a mistake
+
+# Without regard to case; the manual lists them (docs/guide/cli.md).
+_MISSING = frozenset(
+    {"", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "nat", "null", "none", "missing"}
+    | {"?", ".", "-", "--"}
+)
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_NUMBER = {
+    mark: re.compile(
+        rf"[+-]?(?:[0-9]+(?:[{mark}][0-9]*)?|[{mark}][0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII
+    )
+    for mark in ".,"
+}
+_PLAIN = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
+_GROUPS = "[,.' \u2019\u00a0\u202f_]"  # between groups of three digits
+_OTHER = (
+    (re.compile(rf"{_PLAIN}\s*%"), "percent signs? remove them from the file"),
+    (
+        re.compile(rf"[$€£¥]\s*{_PLAIN}|{_PLAIN}\s*[$€£¥]"),
+        "signs of a currency? remove them from the file",
+    ),
+    (
+        re.compile(
+            rf"[+-]?[1-9][0-9]{{,2}}(?:({_GROUPS})[0-9]{{3}})(?:\1[0-9]{{3}})*(?:[.,][0-9]*)?"
+        ),
+        "thousands separators? remove them from the file",
+    ),
+)
+_COMMA = (re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal comma? use --decimal ,")
+_POINT = (re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal point? use --decimal .")
+
+
+def missing(cell: Any) -> bool:
+    """Whether a cell is empty or one of the usual marks for a missing value."""
+    if isinstance(cell, str):
+        return cell.strip().lower() in _MISSING
+    return cell is None or cell != cell  # NaN differs from itself
+
+
+def is_number(cell: Any, decimal: str = ".") -> bool:
+    """Whether a cell is a finite number, as itself or as text."""
+    if isinstance(cell, str):
+        return _NUMBER[decimal].fullmatch(cell.strip()) is not None
+    return (
+        isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) != float("inf")
+    )
+
+
+def is_infinite(cell: Any) -> bool:
+    """Whether a cell is infinite, as itself or as text."""
+    if isinstance(cell, str):
+        return _INFINITE.fullmatch(cell.strip()) is not None
+    return isinstance(cell, float) and abs(cell) == float("inf")
+
+
+def to_number(cell: Any, decimal: str = ".") -> float:
+    """Return the number that a cell is, after `is_number` said so."""
+    return float(cell.replace(decimal, ".") if isinstance(cell, str) else cell)
+
+
+def hint(cell: Any, decimal: str = ".") -> str:
+    """Return the cure for a cell that is a number in another notation, else empty text.
+
+    Examples
+    --------
+    >>> from mercer.cli.files import hint
+    >>> hint("3,5"), hint("12 %"), hint("1,234,567"), hint("red")
+    ('decimal comma? use --decimal ,', 'percent signs? remove them from the file',
+     'thousands separators? remove them from the file', '')
+    """
+    if not isinstance(cell, str) or is_number(cell, decimal):
+        return ""
+    text = cell.strip()
+    swapped, cure = _COMMA if decimal == "." else _POINT
+    cures = [cure] if swapped.fullmatch(text) else []
+    cures += [cure for pattern, cure in _OTHER if pattern.fullmatch(text)]
+    return " / ".join(cures)
+
+
+def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None:
+    """Return an example and a cure when almost all cells are numbers in another notation."""
+    present = [c for c in cells if not missing(c)]
+    odd = [(c, cure) for c in present if (cure := hint(c, decimal))]
+    plain = sum(is_number(c, decimal) for c in present)
+    if not odd or len(odd) + plain < MOSTLY * len(present):
+        return None
+    # "1,234" may be two things: the cell with the shortest cure says which
+    cell, cure = min(odd, key=lambda pair: len(pair[1]))
+    return str(cell), cure
+
+
+def dates(cells: Iterable[Any]) -> bool:
+    """Whether most of the cells that are there are ISO dates, with or without a time."""
+    present = [c for c in cells if not missing(c)]
+    return bool(present) and sum(map(_is_date, present)) > len(present) / 2
+
+
+def _is_date(cell: Any) -> bool:
+    if not isinstance(cell, str) or not re.match(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}", cell):
+        return False
+    try:
+        datetime.datetime.fromisoformat(cell.strip())
+    except ValueError:
+        return False
+    return True
+
+
+# ---- CSV that is read: whole or in batches; strict about shape and encoding ----
+
+
+#: Bytes of memory for each byte of a CSV file, beside those for cells and rows.
+CSV_BYTE = 7
+#: Bytes of a file, or of a pipe, that are read at a time.
+CHUNK = 2**16
+MOST_ROWS = 2**15  # of a batch
+SHARE = 4  # a batch takes at most this part of the budget
+_DELIMITERS = ",;\t"
+_ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
+
+#: Columns by name, and the last line of each row.
+Cells = tuple[dict[str, Sequence[str]], list[int]]
+
+
+def csv_cells(data: bytes, path: str, encoding: str) -> Cells:
+    """Return the columns of a delimited text table with a header.
+
+    The delimiter is the one of comma, semicolon and tab that splits the header most; a byte order
+    mark is dropped; blank lines are skipped; every row must have as many cells as the header.
+    """
+    codec = _codec(encoding)
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError as error:
+        raise _undecodable(path, encoding, data.count(b"\n", 0, error.start), error) from None
+    except UnicodeError as error:
+        raise InvalidInput(f"{path}: is not {_known(encoding)}: {error}.") from None
+    if not text or text.isspace():
+        raise _empty(path)
+    if "\0" in text:
+        raise _no_text(path)
+    del text
+    lines = io.TextIOWrapper(io.BytesIO(data), codec, newline="")
+    (cells,) = _batches(lines, path, max(1, len(data)), None)
+    return cells
+
+
+def csv_batches(path: str, encoding: str, budget: int) -> Iterator[Cells]:
+    """Yield the rows of a file in batches that fit the budget several times."""
+    most = max(1, budget // (SHARE * CSV_BYTE))
+    try:
+        with open(path, encoding=_codec(encoding), newline="") as text:
+            yield from _batches(_lines(text, path, most), path, most, budget // SHARE)
+    except UnicodeDecodeError:
+        raise _first_undecodable(path, encoding) from None
+    except UnicodeError as error:
+        raise InvalidInput(f"{path}: is not {_known(encoding)}: {error}.") from None
+
+
+def csv_size(path: str) -> tuple[int, int]:
+    """Return about how many rows a file has, and the bytes of memory that reading it takes."""
+    counts, size = dict.fromkeys("\n\r" + _DELIMITERS, 0), 0
+    with open(path, "rb") as file:
+        while part := file.read(CHUNK):
+            size += len(part)
+            for mark in counts:
+                counts[mark] += part.count(mark.encode())
+    rows = 1 + max(counts["\n"], counts["\r"])
+    return rows, _memory(size, rows, rows + max(counts[d] for d in _DELIMITERS))
+
+
+def csv_memory(data: bytes) -> int:
+    """Return the bytes of memory that reading a delimited text table takes, without reading it."""
+    rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
+    return _memory(len(data), rows, rows + max(data.count(d.encode()) for d in _DELIMITERS))
+
+
+def _memory(size: int, rows: int, cells: int) -> int:
+    return CSV_BYTE * size + _ROW * rows + _CELL * cells
+
+
+def _batches(lines: Iterable[str], path: str, longest: int, room: int | None) -> Iterator[Cells]:
+    """Yield the rows of lines of text, as many at a time as there is room for."""
+    lines, head = iter(lines), []
+    for line in lines:
+        head.append(line)
+        if line.strip():
+            break
+    else:
+        raise _empty(path)
+    with _long_cells(longest):
+        reader = csv.reader(chain(head, lines), delimiter=_delimiter(head[-1]), strict=True)
+        (names,), _ = _rows(reader, path, 0, None)
+    header = _header(names, path)
+    begun = False
+    while True:
+        with _long_cells(longest):
+            rows, places = _rows(reader, path, len(header), room)
+        if rows or not begun:
+            cells: list[Any] = list(zip(*rows, strict=True)) or [()] * len(header)
+            yield dict(zip(header, cells, strict=True)), places
+        if room is None or not rows:
+            return
+        begun = True
+
+
+def _rows(reader: Any, path: str, width: int, room: int | None) -> tuple[list, list[int]]:
+    """Return rows of so many cells, blank lines left out, and the last line of each.
+
+    One row, the header, where no width is known; else as many as there is room for.
+    """
+    rows: list[list[str]] = []
+    places: list[int] = []
+    held = 0
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if width and len(row) != width:
+                raise InvalidInput(
+                    f"{path}: line {reader.line_num} has {len(row)} cells but the header has "
+                    f"{width}; quote cells that hold the delimiter."
+                )
+            rows.append(row)
+            places.append(reader.line_num)
+            if room is not None:
+                held += _memory(sum(map(len, row)), 1, len(row))
+            if not width or (room is not None and (held > room or len(rows) == MOST_ROWS)):
+                break
+    except csv.Error as error:
+        where = f"{path}: line {reader.line_num}"
+        raise InvalidInput(f"{where}: not valid CSV: {error}.") from error
+    return rows, places
+
+
+@contextmanager
+def _long_cells(longest: int) -> Iterator[None]:
+    """Let a cell be as long as the table, or as memory allows."""
+    before = csv.field_size_limit(longest)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _lines(text: Any, path: str, most: int) -> Iterator[str]:
+    """Yield the lines of a file; refuse one that memory does not hold, and what is no text."""
+    number = 0
+    while line := text.readline(most):
+        number += 1
+        if len(line) == most and not line.endswith(("\n", "\r")):
+            raise InvalidInput(
+                f"{path}: line {number} is longer than {most} characters, too long for the memory "
+                "that is allowed; allow more with --memory, if this is a table."
+            )
+        if "\0" in line:
+            raise _no_text(path)
+        yield line
+
+
+def _codec(encoding: str) -> str:
+    name = _known(encoding)
+    return "utf-8-sig" if name == "utf-8" else name
+
+
+def _known(encoding: str) -> str:
+    try:
+        name = codecs.lookup(encoding).name
+        "".encode(name)
+    except (LookupError, ValueError):
+        raise InvalidInput(f"--encoding {encoding!r} is not a known encoding.") from None
+    return name
+
+
+def _empty(path: str) -> InvalidInput:
+    return InvalidInput(f"{path}: the file is empty; a header and rows are expected.")
+
+
+def _no_text(path: str) -> InvalidInput:
+    return InvalidInput(f"{path}: holds NUL characters; this is not a text table.")
+
+
+def _undecodable(path: str, encoding: str, before: int, error: UnicodeDecodeError) -> InvalidInput:
+    byte = error.object[error.start]
+    return InvalidInput(
+        f"{path}: line {before + 1} is not {_known(encoding)} (byte 0x{byte:02x}); save the file "
+        "as UTF-8 or pass --encoding, for example latin-1 or utf-16."
+    )
+
+
+def _first_undecodable(path: str, encoding: str) -> InvalidInput:
+    """Return the error of a file in which some byte is no text."""
+    decoder, before = codecs.getincrementaldecoder(_codec(encoding))(), 0
+    with open(path, "rb") as file:
+        while True:
+            part = file.read(CHUNK)
+            try:
+                decoder.decode(part, final=not part)
+            except UnicodeDecodeError as error:
+                before += error.object.count(b"\n", 0, error.start)
+                return _undecodable(path, encoding, before, error)
+            if not part:  # it was mended meanwhile
+                return InvalidInput(f"{path}: changed while it was read.")
+            before += part.count(b"\n")
+
+
+def _delimiter(line: str) -> str:
+    """Return the delimiter that splits a header most."""
+    widths = {d: len(next(csv.reader([line], delimiter=d))) for d in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda d: widths[d])  # the first of equals: the comma
+
+
+def _header(row: list[str], path: str) -> list[str]:
+    names = [name.strip() for name in row]
+    seen = set()
+    for j, name in enumerate(names):
+        if not name:
+            raise InvalidInput(
+                f"{path}: column {j + 1} has no name in the header; name it (a data frame written "
+                "with its index has such a column: leave the index out)."
+            )
+        if name in seen:
+            raise InvalidInput(f"{path}: two columns are called {name!r}; rename one.")
+        seen.add(name)
+    return names

@@ -7,7 +7,8 @@ import math
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import HELD_OUT, Score, evaluate, fit_report, inside_score
-from mercer.cli.tables import is_parquet, read_table
+from mercer.cli.streams import streamed
+from mercer.cli.tables import read_table, table_size
 from mercer.domains import RowBlocks, Tables
-from mercer.domains.blocks import cells_size
 from mercer.errors import InvalidInput, figure
 from mercer.kernels import as_kernel
 from mercer.models import TableClassifier, TableRegressor
@@ -62,36 +63,24 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             budget, seed = get_config().memory, arguments.seed
             most = None if arguments.max_rows is None else (arguments.max_rows, seed)
             drop = [n for n in arguments.drop if n != arguments.target]
-            larger = _larger(arguments, drop, budget) if arguments.plan and most is None else 0
-            if larger:
-                most = (min(TUNING_ROWS, larger), seed)
+            fits = _rows_that_fit(arguments.table, drop, budget) if most is None else 0
+            if fits:
+                searched = math.isqrt(budget // (8 * MATRICES))
+                most = (min(TUNING_ROWS, fits, max(FEWEST, searched)), seed)
             where = arguments.table, arguments.encoding, budget, arguments.decimal
-            source = read_table(*where, most, drop)
-            data = prepare(source, arguments)
+            data = prepare(read_table(*where, most, drop), arguments)
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")
         name = arguments.kernel or (_COLUMNS if data.free else "rbf")
         if arguments.kernel not in (None, _COLUMNS, "auto"):
             data = data.encodable()
-        kind, why = _kind(data, arguments)
+        kind, why = _kind(data, arguments, fits)
         if arguments.plan:
-            console.say(_plan(kind, name, data, arguments, larger))
+            console.say(_plan(kind, name, data, arguments, fits))
             return
-        train, test = _split(data, arguments)
-        with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
-            choice = _choose(kind, name, data.take(train), arguments)
-        held_out: Score | None = None
-        if len(test):
-            with console.stage(f"evaluating on {len(test)} held-out rows"):
-                trial = _fitted(data.take(train), choice, arguments, probability=kind == "svc")
-                held_out = evaluate(data.seen_by(choice.kernel), trial, train, test)
-            # the rows held out have done their work: the model to keep may learn from them too
-            with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
-                choice = _choose(kind, name, data, arguments)
-        data = data.seen_by(choice.kernel)
-        with console.stage(f"fitting {len(data)} rows"):
-            model = _fitted(data, choice, arguments, probability=kind == "svc")
-            inside = inside_score(data, model, arguments.seed)
+        told = kind, name, data, arguments, console
+        found = _fit_blocks(*told, most) if fits and most else _fit_memory(*told)
+        data, model, choice, held_out, inside = found
     model.notes_ = _notes(data, choice, why, held_out, inside)
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
@@ -100,8 +89,72 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.say(report)
 
 
-def _kind(data: Prepared, arguments: argparse.Namespace) -> tuple[str, str]:
+#: What was fitted on, the model, how it was chosen, and its scores.
+_Fit = tuple[Prepared, Any, _Choice, Score | None, Score | None]
+
+
+def _fit_memory(
+    kind: str, name: str, data: Prepared, arguments: argparse.Namespace, console: Console
+) -> _Fit:
+    """Choose, evaluate and fit on rows in memory."""
+    train, test = _split(data, arguments)
+    with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
+        choice = _choose(kind, name, data.take(train), arguments)
+    held_out: Score | None = None
+    if len(test):
+        with console.stage(f"evaluating on {len(test)} held-out rows"):
+            trial = _fitted(data.take(train), choice, arguments, probability=kind == "svc")
+            held_out = evaluate(data.seen_by(choice.kernel), trial, train, test)
+        # the rows held out have done their work: the model to keep may learn from them too
+        with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
+            choice = _choose(kind, name, data, arguments)
+    data = data.seen_by(choice.kernel)
+    with console.stage(f"fitting {len(data)} rows"):
+        model = _fitted(data, choice, arguments, probability=kind == "svc")
+        inside = inside_score(data, model, arguments.seed)
+    return data, model, choice, held_out, inside
+
+
+def _fit_blocks(
+    kind: str,
+    name: str,
+    data: Prepared,
+    arguments: argparse.Namespace,
+    console: Console,
+    drawn: tuple[int, int],
+) -> _Fit:
+    """Choose on random rows of a table that memory does not hold, fit all but those held out."""
+    with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
+        choice = _choose(kind, name, data, arguments)
+        if isinstance(choice.penalty, str):
+            choice = replace(choice, penalty=_fitted(data, choice, arguments).alpha_)
+    if choice.how.startswith("tuned"):
+        choice = replace(choice, how=f"tuned by leave-one-out error on {len(data)} random rows")
+    with console.stage(f"reading all {data.sampled_from} rows of {data.path}"):
+        whole = streamed(data.seen_by(choice.kernel), arguments, drawn)
+        with whole as rows:
+            with console.stage(f"fitting {len(rows) - rows.held} rows in blocks"):
+                model = _model(choice, rows, arguments).fit(rows.blocks())
+            with console.stage(f"evaluating on {rows.held} held-out rows"):
+                held_out = rows.held_out(model)
+    return rows, model, choice, held_out, None
+
+
+def _kind(data: Prepared, arguments: argparse.Namespace, fits: int) -> tuple[str, str]:
     """Return "svc" or "ridge", as asked or what suits the data, and why if that may surprise."""
+    kind, why = _kind_in_memory(data, arguments)
+    if not fits:
+        return kind, why
+    if kind == "svc" and (why or arguments.model == "svc"):
+        raise InvalidInput(
+            f"{data.path}: --model svc needs all rows in memory, and {data.sampled_from} rows do "
+            f"not fit; give --model ridge, which reads them in blocks, or --max-rows {fits}, or "
+            "allow more with --memory."
+        )
+    return "ridge", "on rows in blocks, because the table does not fit the memory budget"
+
+
+def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str, str]:
     asked = arguments.model
     if asked == "svc" and data.task == "regression":
         raise InvalidInput(
@@ -165,12 +218,15 @@ def _choose(kind: str, name: str, data: Prepared, arguments: argparse.Namespace)
     return _Choice(kind, best.model.kernel_, penalty, how, compared)
 
 
-def _larger(arguments: argparse.Namespace, drop: list[str], budget: int) -> int:
-    """Return how many rows of Parquet files fit the budget, 0 where all do."""
-    if not is_parquet(arguments.table) or not os.path.exists(arguments.table):
+def _rows_that_fit(path: str, drop: list[str], budget: int) -> int:
+    """Return how many rows of a table fit half of the budget, 0 where all fit the whole."""
+    if path != "-" and not os.path.exists(path):
         return 0
-    rows, needed = cells_size(arguments.table, drop)
-    return max(1, int(rows * budget / needed)) if needed > budget else 0
+    with suppress(InvalidInput):  # of which the one who reads it speaks
+        rows, needed = table_size(path, drop)
+        if needed > budget:
+            return max(2, int(rows * budget / (2 * needed)))
+    return 0
 
 
 def _plan(
@@ -178,11 +234,10 @@ def _plan(
 ) -> str:
     """Return what the last fit would do and take, all parameters as they are before tuning.
 
-    Of a table that does not fit, but for `fits` rows, it is a fit on blocks, in Python.
+    Of a table that does not fit, but for `fits` rows, it is a fit on blocks.
     """
     if name == "auto":
         name = _COLUMNS if data.free else _AUTO[0]
-    kind = "ridge" if fits else kind
     penalty, is_tuned = _penalty(kind, data, arguments)
     kernel, _ = _kernel(name, data, arguments.seed)
     choice = _Choice(kind, kernel, 1.0 if is_tuned or fits else penalty, "")
@@ -191,12 +246,10 @@ def _plan(
     if fits:
         rows = data.sampled_from
         told = str(inside.model.plan(_repeated(inside.Z, inside.target, rows)))
-        by = "TableRegressor" if data.task == "regression" else "TableClassifier"
+        most = min(fits, _most_exact())
         return (
-            f"{data.path}: {rows} rows are too many for mercer fit under this budget; it can read "
-            f"--max-rows {fits}, and fit --max-rows {min(fits, _most_exact())}.\nAll rows, in "
-            f"Python by {by} on RowBlocks.from_parquet({data.path!r}, "
-            f"target={arguments.target!r}, drop={list(data.left_out)!r}):\n{told}"
+            f"{data.path}: {rows} rows do not fit this budget and are read in blocks; --max-rows "
+            f"{most} would be fitted exactly.\n{told}"
         )
     told = str(inside.model.plan(inside.Z, inside.target))
     if is_tuned:
@@ -282,20 +335,22 @@ def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace, **op
 
 
 def _notes(
-    data: Prepared, choice: _Choice, why: str, held_out: Score | None, inside: Score
+    data: Prepared, choice: _Choice, why: str, held_out: Score | None, inside: Score | None
 ) -> dict[str, Any]:
     notes: dict[str, Any] = {
         "mercer": __version__,
         "source": os.path.basename(data.path),
         "target": data.target_name,
         "task": data.task,
-        "rows": len(data),
+        "rows": len(data) - (held_out.rows if inside is None and held_out else 0),
         "kernel": choice.how,
         "missing": data.missing(),
         "categories": data.distinct(),
         "free": data.free,
-        "leave_one_out" if choice.model == "ridge" else "cross_validation": inside.as_dict(),
     }
+    if inside is not None:
+        kind = "leave_one_out" if choice.model == "ridge" else "cross_validation"
+        notes[kind] = inside.as_dict()
     if choice.compared:
         notes["compared"] = choice.compared
     if why:

@@ -17,7 +17,7 @@ from mercer.domains.blocks import column_types
 from mercer.errors import InvalidInput
 from mercer.estimator import NAMELESS
 from mercer.features import TableColumns
-from mercer.models import TableClassifier, TableRegressor
+from mercer.models import KernelRidge, TableClassifier, TableRegressor
 from mercer.settings import config, get_config
 
 if TYPE_CHECKING:
@@ -72,7 +72,16 @@ def _check_asked(model: Any, arguments: argparse.Namespace) -> None:
             f"{arguments.model}: the model has no probabilities; classification with mercer fit "
             "--model svc has them."
         )
-    if arguments.interval is None or hasattr(model, "predict_interval"):
+    if arguments.interval is None:
+        return
+    inside = getattr(model, "model_", model)
+    if isinstance(inside, KernelRidge) and len(inside.X_fit_) < inside.n_rows_:
+        raise InvalidInput(
+            f"{arguments.model}: the model was fitted on {inside.n_rows_} rows by "
+            f"{len(inside.X_fit_)} centres, and intervals need an exact fit; mercer fit "
+            "--max-rows N fits N rows exactly, if memory holds them."
+        )
+    if hasattr(model, "predict_interval"):
         return
     if hasattr(model, "classes_"):
         cure = "give --probabilities to know how sure a class is"

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mercer.cli.tables import FileTable, dates, missing, notation
+from mercer.cli.files import dates, missing, notation
+from mercer.cli.tables import FileTable
 from mercer.domains import Table, Tables
 from mercer.errors import InvalidInput, figure
 from mercer.kernels import ColumnKind, Kernel, column_kinds, identifier

@@ -128,13 +128,30 @@ def _share(part: Any, whole: Any) -> str:
 
 def evaluate(data: Prepared, model: Any, train: np.ndarray, test: np.ndarray) -> Score:
     """Return the score of a model on rows that it has not seen."""
-    table, true, seen = data.table.take(test), data.target[test], data.target[train]
-    score = _score(true, predicted := model.predict(table), seen, data.task)
-    if data.task == "regression":
-        return score
-    chances = model.predict_proba(table) if hasattr(model, "predict_proba") else None
-    classes = _counted(true, predicted, seen, model.decision_function(table), chances)
-    return replace(score, classes=classes)
+    seen, counts = data.target[train], None
+    if data.task == "classification":
+        counts = np.unique(seen, return_counts=True)
+    mean = 0.0 if counts else float(seen.mean())
+    return judge(model, data.table.take(test), data.target[test], mean, counts)
+
+
+def judge(
+    model: Any,
+    rows: Any,
+    true: np.ndarray,
+    mean: float,
+    counts: tuple[np.ndarray, np.ndarray] | None,
+) -> Score:
+    """Return the score of a model beside that of what was seen in training.
+
+    That is the mean of the target, or its classes and how often each was there.
+    """
+    predicted = model.predict(rows)
+    if counts is None:
+        return _regression_score(true, predicted, mean)
+    chances = model.predict_proba(rows) if hasattr(model, "predict_proba") else None
+    classes = _counted(true, predicted, counts, model.decision_function(rows), chances)
+    return replace(_class_score(true, predicted, counts), classes=classes)
 
 
 def inside_score(data: Prepared, model: Any, seed: int) -> Score:
@@ -144,11 +161,13 @@ def inside_score(data: Prepared, model: Any, seed: int) -> Score:
     of the model. The encoder is kept in both.
     """
     if hasattr(model, "loo"):
-        score = _score(data.target, predicted := model.loo(), data.target, data.task)
+        true, predicted = data.target, model.loo()
         if data.task == "regression":
-            return score
+            return _regression_score(true, predicted, float(true.mean()))
+        counted = np.unique(true, return_counts=True)
         values = model.loo_decision_function()
-        return replace(score, classes=_counted(data.target, predicted, data.target, values))
+        classes = _counted(true, predicted, counted, values)
+        return replace(_class_score(true, predicted, counted), classes=classes)
     fold = stratified_folds(data.target, FOLDS, (seed + 1) % 2**32)
     pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
     inside = clone(model.model_).set_params(kernel=model.kernel_, probability=False)
@@ -158,28 +177,36 @@ def inside_score(data: Prepared, model: Any, seed: int) -> Score:
     return Score(len(data), "accuracy", right, 1.0 - right, 1.0 - float(counts.max() / len(data)))
 
 
-def _score(true: np.ndarray, predicted: np.ndarray, seen: np.ndarray, task: str) -> Score:
-    if task == "classification":
-        wrong = float(np.mean(predicted != true))
-        classes, counts = np.unique(seen, return_counts=True)
-        usual = float(np.mean(true != classes[counts.argmax()]))
-        return Score(len(true), "accuracy", 1.0 - wrong, wrong, usual)
+def _class_score(
+    true: np.ndarray, predicted: np.ndarray, seen: tuple[np.ndarray, np.ndarray]
+) -> Score:
+    wrong = float(np.mean(predicted != true))
+    classes, counts = seen
+    usual = float(np.mean(true != classes[counts.argmax()]))
+    return Score(len(true), "accuracy", 1.0 - wrong, wrong, usual)
+
+
+def _regression_score(true: np.ndarray, predicted: np.ndarray, mean: float) -> Score:
     error = float(np.mean((true - predicted) ** 2))
     spread = float(np.mean((true - true.mean()) ** 2))
-    usual = float(np.mean((true - seen.mean()) ** 2))
+    usual = float(np.mean((true - mean) ** 2))
     r2 = 1.0 - error / spread if spread > 0 else float(error == 0)
     return Score(len(true), "R2", r2, error**0.5, usual**0.5)
 
 
 def _counted(
-    true: np.ndarray, predicted: np.ndarray, seen: np.ndarray, values: Any, chances: Any = None
+    true: np.ndarray,
+    predicted: np.ndarray,
+    seen: tuple[np.ndarray, np.ndarray],
+    values: Any,
+    chances: Any = None,
 ) -> dict[str, Any]:
     """Return how predictions of classes fall out: the confusion, and AUC and log loss if any.
 
     The simplest prediction is the class most frequent among those seen in training; its
     probabilities are the shares there.
     """
-    known, counts = np.unique(seen, return_counts=True)
+    known, counts = seen
     labels = np.union1d(known, true)
     confusion = np.zeros((len(labels), len(labels)), dtype=int)
     np.add.at(confusion, (np.searchsorted(labels, true), np.searchsorted(labels, predicted)), 1)
@@ -225,7 +252,7 @@ def fit_report(
     data: Prepared,
     model: Any,
     held_out: Score | None,
-    inside: Score,
+    inside: Score | None,
     chosen: tuple[str, Mapping[str, Mapping[str, float]]],
     why: str,
     output: str,
@@ -250,17 +277,23 @@ def fit_report(
     ]
     trained = "tuned and fitted" if how.startswith("tuned") else "fitted"
     if held_out is not None:
-        other = f"by a model {trained} on the other {len(data) - held_out.rows} rows"
+        by = "a model" if inside else "the model,"
+        other = f"by {by} {trained} on the other {len(data) - held_out.rows} rows"
         lines.append(("held out", f"{held_out.rows} rows: {held_out}, {other}"))
         lines += held_out.lines()
-    judged = inside if held_out is None or held_out.rows < FEW else held_out
-    inner = "leave-one-out" if hasattr(model, "loo") else "folds"
-    lines.append((inner, f"{inside.rows} rows: {inside}"))
-    if judged is inside:
-        lines += inside.lines()
+    judged, fitted = held_out, f"all {len(data)} rows"
+    if inside is None:  # of a model that was fitted once, on blocks
+        fitted = f"{len(data) - (held_out.rows if held_out else 0)} rows"
+    else:
+        judged = inside if held_out is None or held_out.rows < FEW else held_out
+        inner = "leave-one-out" if hasattr(model, "loo") else "folds"
+        lines.append((inner, f"{inside.rows} rows: {inside}"))
+        if judged is inside:
+            lines += inside.lines()
+    remarks = [*data.remarks.values(), judged.remark() if judged else ""]
     lines += [
-        ("wrote", f"{output} ({human(size)}), {trained} on all {len(data)} rows"),
-        *(("remark", text) for text in (*data.remarks.values(), judged.remark()) if text),
+        ("wrote", f"{output} ({human(size)}), {trained} on {fitted}"),
+        *(("remark", text) for text in remarks if text),
     ]
     return layout(lines)
 
@@ -285,7 +318,10 @@ def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
     """Return lines on the penalty of a fitted model, and on its support vectors if it has any."""
     inside = model.model_
     if not hasattr(inside, "support_kind_"):
-        return [("alpha", figure(inside.alpha_))]
+        kept = inside.kernel_.domain.size(inside.X_fit_)
+        fitted = vars(inside).get("n_rows_", kept)
+        some = [("centres", f"{kept} of {fitted} rows")] if kept < fitted else []
+        return [("alpha", figure(inside.alpha_)), *some]
     of = "" if rows is None else f" of {rows} rows"
     return [("C", figure(inside.C)), ("support", f"{len(inside.support_)} support vectors{of}")]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.files import UsageError
+from mercer.cli.files import UsageError, missing
 from mercer.cli.preparation import choose_columns, odd_notation, remark
 from mercer.cli.report import column_lines, layout
-from mercer.cli.tables import FileTable, missing, read_table
+from mercer.cli.tables import FileTable, read_table
 from mercer.errors import InvalidInput, figure
 from mercer.features import TableEncoder
 from mercer.kernels import Kernel, as_kernel, identifier
@@ -76,7 +76,9 @@ class Encoded:
 def read_rows(path: str, arguments: argparse.Namespace, console: Console) -> FileTable:
     """Read a table, and keep some random rows where so many were asked for."""
     with console.stage(f"reading {path}"):
-        source = read_table(path, arguments.encoding, get_config().memory, arguments.decimal)
+        most = None if arguments.max_rows is None else (arguments.max_rows, arguments.seed)
+        where = path, arguments.encoding, get_config().memory, arguments.decimal
+        source = read_table(*where, most)
     if arguments.max_rows is not None and len(source) > arguments.max_rows:
         rng = np.random.default_rng(arguments.seed)
         rows = rng.choice(len(source), arguments.max_rows, replace=False)

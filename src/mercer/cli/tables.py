@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
-import datetime
-import io
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +11,20 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from mercer.cli.files import (
+    CHUNK,
+    CSV_BYTE,
+    MOSTLY,
+    csv_batches,
+    csv_cells,
+    csv_memory,
+    csv_size,
+    hint,
+    is_infinite,
+    is_number,
+    missing,
+    to_number,
+)
 from mercer.domains.blocks import (
     cell_batches,
     cells_size,
@@ -26,129 +35,13 @@ from mercer.domains.blocks import (
 from mercer.errors import InvalidInput
 from mercer.memory import human
 
-CSV_BYTE = 7  # bytes of memory for each byte of a CSV file, beside those for cells and rows
-_CHUNK = 2**20
 _MAGIC = (
     (b"\x1f\x8b", "compressed with gzip; unpack it first, or pipe it: gunzip -c FILE | mercer … -"),
     (b"PAR1", "a Parquet file; give it a name that ends in .parquet"),
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet (.xlsx); save the table as CSV"),
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
 )
-_TOO_LARGE = (
-    " mercer fit --max-rows N takes N random rows; all rows fit with "
-    "mercer.KernelRidge(solver='falkon') on mercer.RowBlocks.from_parquet(...) in Python, columns "
-    "of text encoded or dropped."
-)
-_MOSTLY = 0.9  # share of cells from which a column is one of numbers, and text in it a mistake
-
-# ---- How cells are written: missing marks, numbers, numbers in another notation, dates ----
-
-
-# Without regard to case; the manual lists them (docs/guide/cli.md).
-_MISSING = frozenset(
-    {"", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "nat", "null", "none", "missing"}
-    | {"?", ".", "-", "--"}
-)
-_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
-_NUMBER = {
-    mark: re.compile(
-        rf"[+-]?(?:[0-9]+(?:[{mark}][0-9]*)?|[{mark}][0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII
-    )
-    for mark in ".,"
-}
-_PLAIN = r"[+-]?[0-9]+(?:[.,][0-9]+)?"
-_GROUPS = "[,.' \u2019\u00a0\u202f_]"  # between groups of three digits
-_OTHER = (
-    (re.compile(rf"{_PLAIN}\s*%"), "percent signs? remove them from the file"),
-    (
-        re.compile(rf"[$€£¥]\s*{_PLAIN}|{_PLAIN}\s*[$€£¥]"),
-        "signs of a currency? remove them from the file",
-    ),
-    (
-        re.compile(
-            rf"[+-]?[1-9][0-9]{{,2}}(?:({_GROUPS})[0-9]{{3}})(?:\1[0-9]{{3}})*(?:[.,][0-9]*)?"
-        ),
-        "thousands separators? remove them from the file",
-    ),
-)
-_COMMA = (re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal comma? use --decimal ,")
-_POINT = (re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?"), "decimal point? use --decimal .")
-
-
-def missing(cell: Any) -> bool:
-    """Whether a cell is empty or one of the usual marks for a missing value."""
-    if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
-    return cell is None or cell != cell  # NaN differs from itself
-
-
-def is_number(cell: Any, decimal: str = ".") -> bool:
-    """Whether a cell is a finite number, as itself or as text."""
-    if isinstance(cell, str):
-        return _NUMBER[decimal].fullmatch(cell.strip()) is not None
-    return (
-        isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) != float("inf")
-    )
-
-
-def is_infinite(cell: Any) -> bool:
-    """Whether a cell is infinite, as itself or as text."""
-    if isinstance(cell, str):
-        return _INFINITE.fullmatch(cell.strip()) is not None
-    return isinstance(cell, float) and abs(cell) == float("inf")
-
-
-def to_number(cell: Any, decimal: str = ".") -> float:
-    """Return the number that a cell is, after `is_number` said so."""
-    return float(cell.replace(decimal, ".") if isinstance(cell, str) else cell)
-
-
-def hint(cell: Any, decimal: str = ".") -> str:
-    """Return the cure for a cell that is a number in another notation, else empty text.
-
-    Examples
-    --------
-    >>> from mercer.cli.tables import hint
-    >>> hint("3,5"), hint("12 %"), hint("1,234,567"), hint("red")
-    ('decimal comma? use --decimal ,', 'percent signs? remove them from the file',
-     'thousands separators? remove them from the file', '')
-    """
-    if not isinstance(cell, str) or is_number(cell, decimal):
-        return ""
-    text = cell.strip()
-    swapped, cure = _COMMA if decimal == "." else _POINT
-    cures = [cure] if swapped.fullmatch(text) else []
-    cures += [cure for pattern, cure in _OTHER if pattern.fullmatch(text)]
-    return " / ".join(cures)
-
-
-def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None:
-    """Return an example and a cure when almost all cells are numbers in another notation."""
-    present = [c for c in cells if not missing(c)]
-    odd = [(c, cure) for c in present if (cure := hint(c, decimal))]
-    plain = sum(is_number(c, decimal) for c in present)
-    if not odd or len(odd) + plain < _MOSTLY * len(present):
-        return None
-    # "1,234" may be two things: the cell with the shortest cure says which
-    cell, cure = min(odd, key=lambda pair: len(pair[1]))
-    return str(cell), cure
-
-
-def dates(cells: Iterable[Any]) -> bool:
-    """Whether most of the cells that are there are ISO dates, with or without a time."""
-    present = [c for c in cells if not missing(c)]
-    return bool(present) and sum(map(_is_date, present)) > len(present) / 2
-
-
-def _is_date(cell: Any) -> bool:
-    if not isinstance(cell, str) or not re.match(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}", cell):
-        return False
-    try:
-        datetime.datetime.fromisoformat(cell.strip())
-    except ValueError:
-        return False
-    return True
-
+_TOO_LARGE = " --max-rows N takes N random rows."
 
 # ---- The table of a file: cells, and their conversion to numbers and text ----
 
@@ -201,7 +94,7 @@ class FileTable:
         if not text:
             return "number"
         numbers = len(cells) - len(text)
-        if numbers and (numbers >= _MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
+        if numbers and (numbers >= MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
             i, cell = text[0]
             raise InvalidInput(
                 f"{self.where(i, name)}: {cell!r} in a column of numbers; correct or empty the "
@@ -249,43 +142,87 @@ def read_table(
     """Read a CSV or Parquet file, or a folder of Parquet files; ``-`` is CSV from standard input.
 
     A table whose cells do not fit the budget in bytes is refused before they are made; `most` is
-    how many random rows to read of Parquet files that do not fit, and the seed. Columns to drop
-    are not read of Parquet files; their cells are empty.
+    how many random rows to read of files that do not fit, and the seed. Columns to drop are not
+    read of Parquet files; their cells are empty.
     """
-    name = "standard input" if path == "-" else path
     if path != "-":
         _check_path(path)
     if is_parquet(path):
         table = _read_parquet(path, budget, most, drop)
+    elif path == "-":
+        table = _whole_csv(sys.stdin.buffer, "standard input", encoding, budget)
+    elif most is not None and _is_larger(path, budget):
+        rows = sum(map(len, _csv_batches(path, encoding, budget)))
+        needed = table_size(path)[1]
+        table = _some_rows(path, _csv_batches(path, encoding, budget), rows, needed, budget, most)
     else:
-        if path == "-":
-            data = _bounded(sys.stdin.buffer, name, budget)
-        else:
-            with open(path, "rb") as file:
-                check_budget(CSV_BYTE * os.fstat(file.fileno()).st_size, name, budget)
-                data = _bounded(file, name, budget)
-        _check_magic(data, name)
-        check_budget(csv_memory(data), name, budget)
-        table = read_csv(data, name, encoding)
+        with open(path, "rb") as file:
+            check_budget(CSV_BYTE * os.fstat(file.fileno()).st_size, path, budget, _TOO_LARGE)
+            table = _whole_csv(file, path, encoding, budget)
     if not len(table):
         raise InvalidInput(f"{table.path}: the table has a header but no rows.")
     return replace(table, decimal=decimal)
 
 
 def table_batches(
-    path: str, encoding: str = "utf-8", budget: int | None = None, decimal: str = "."
+    path: str,
+    encoding: str = "utf-8",
+    budget: int | None = None,
+    decimal: str = ".",
+    drop: Collection[str] = (),
 ) -> Iterator[FileTable]:
-    """Yield a table in parts: of Parquet as many rows at a time as fit, CSV as a whole."""
-    if not is_parquet(path):
+    """Yield a table in parts: as many rows at a time as fit, a CSV file that fits as a whole."""
+    if not is_parquet(path) and not _is_larger(path, budget):
         yield read_table(path, encoding, budget, decimal)
         return
     _check_path(path)
     rows = 0
-    for table in _parquet_batches(path, budget):
+    batches = _parquet_batches(path, budget, drop)
+    for table in batches if is_parquet(path) else _csv_batches(path, encoding, budget):
         rows += len(table)
         yield replace(table, decimal=decimal)
     if not rows:
         raise InvalidInput(f"{path}: the table has a header but no rows.")
+
+
+def table_size(path: str, drop: Collection[str] = ()) -> tuple[int, int]:
+    """Return the rows of a table, of CSV about how many, and the bytes of its cells in memory.
+
+    Of what can be read once only nothing is known: none of both.
+    """
+    if is_parquet(path):
+        return cells_size(path, drop)
+    return csv_size(path) if path != "-" and os.path.isfile(path) else (0, 0)
+
+
+def drawn_rows(rows: int, most: tuple[int, int]) -> np.ndarray:
+    """Return the positions of random rows, in order: how many, and the seed."""
+    count, seed = most
+    return np.sort(np.random.default_rng(seed).choice(rows, min(count, rows), replace=False))
+
+
+def _is_larger(path: str, budget: int | None) -> bool:
+    """Whether a CSV file that can be read again takes more memory than is allowed."""
+    return budget is not None and table_size(path)[1] > budget
+
+
+def _whole_csv(stream: BinaryIO, name: str, encoding: str, budget: int | None) -> FileTable:
+    data = _bounded(stream, name, budget)
+    _check_magic(data, name)
+    check_budget(csv_memory(data), name, budget, "" if name == "standard input" else _TOO_LARGE)
+    return read_csv(data, name, encoding)
+
+
+def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
+    """Return the table of delimited text."""
+    return FileTable(path, *csv_cells(data, path, encoding), "line")
+
+
+def _csv_batches(path: str, encoding: str, budget: int | None) -> Iterator[FileTable]:
+    with open(path, "rb") as file:
+        _check_magic(file.read(8), path)
+    for columns, places in csv_batches(path, encoding, budget or 0):
+        yield FileTable(path, columns, places, "line")
 
 
 def _read_parquet(
@@ -297,26 +234,50 @@ def _read_parquet(
         return FileTable(path, whole, range(1, len(next(iter(whole.values()))) + 1), "row")
     damaged = f"{path}: cannot be read as Parquet" if alone and most is None else ""
     rows, needed = cells_size(path, drop, damaged)
-    chosen: Any = range(rows)
+    batches = _parquet_batches(path, budget, drop)
     if budget is not None and needed > budget and most is not None:
-        count, seed = most
-        chosen = np.sort(np.random.default_rng(seed).choice(rows, min(count, rows), replace=False))
-        check_budget(int(needed * len(chosen) / rows), path, budget, " Choose fewer rows.")
-    else:
-        check_budget(needed, path, budget, _TOO_LARGE)
+        return _some_rows(path, batches, rows, needed, budget, most)
+    check_budget(needed, path, budget, _TOO_LARGE)
+    return FileTable(path, _joined(batches), range(1, rows + 1), "row")
+
+
+def _some_rows(
+    path: str,
+    batches: Iterator[FileTable],
+    rows: int,
+    needed: int,
+    budget: int | None,
+    most: tuple[int, int],
+) -> FileTable:
+    """Return random rows of a table that does not fit."""
+    chosen = drawn_rows(rows, most)
+    check_budget(int(needed * len(chosen) / max(1, rows)), path, budget, " Choose fewer rows.")
+    places: list[int] = []
+    kind = ""
+
+    def found() -> Iterator[FileTable]:
+        nonlocal kind
+        passed = 0
+        for batch in batches:
+            low, high = np.searchsorted(chosen, [passed, passed + len(batch)])
+            some = batch.take((chosen[low:high] - passed).tolist())
+            passed, kind = passed + len(batch), batch.place
+            places.extend((chosen[low:high] + 1).tolist() if kind == "row" else some.places)
+            yield some
+
+    columns = _joined(found())
+    return FileTable(path, columns, places, kind, sampled_from=rows)
+
+
+def _joined(batches: Iterable[FileTable]) -> dict[str, list]:
+    """Return the columns of all batches."""
     columns: dict[str, list] = {}
-    passed = 0
-    for batch in _parquet_batches(path, budget, drop):
+    for batch in batches:
         if columns and set(columns) != set(batch.columns):
             raise InvalidInput(f"{batch.path}: has other columns than the files before it.")
-        if len(chosen) < rows:
-            low, high = np.searchsorted(chosen, [passed, passed + len(batch)])
-            passed, batch = passed + len(batch), batch.take((chosen[low:high] - passed).tolist())
         for name, cells in batch.columns.items():
             columns.setdefault(name, []).extend(cells)
-    if len(chosen) == rows:
-        return FileTable(path, columns, range(1, rows + 1), "row")
-    return FileTable(path, columns, (chosen + 1).tolist(), "row", sampled_from=rows)
+    return columns
 
 
 def _parquet_batches(
@@ -390,7 +351,7 @@ def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
 def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
     """Read a stream to its end, or give up when what has come cannot fit the budget."""
     parts, size = [], 0
-    while part := stream.read(_CHUNK):
+    while part := stream.read(CHUNK):
         parts.append(part)
         size += len(part)
         check_budget(CSV_BYTE * size, name, budget)
@@ -403,103 +364,3 @@ def _text(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return str(cell)
-
-
-# ---- CSV: strict about shape and encoding ----
-
-
-_DELIMITERS = ",;\t"
-_ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
-
-
-def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
-    """Return the columns of a delimited text table with a header.
-
-    The delimiter is the one of comma, semicolon and tab that splits the header most; a byte order
-    mark is dropped; blank lines are skipped; every row must have as many cells as the header.
-    """
-    rows, places = _csv_rows(data, path, encoding)
-    header = _header(rows[0], path)
-    for row, place in zip(rows[1:], places[1:], strict=True):
-        if len(row) != len(header):
-            raise InvalidInput(
-                f"{path}: line {place} has {len(row)} cells but the header has {len(header)}; "
-                "quote cells that hold the delimiter."
-            )
-    cells = list(zip(*rows[1:], strict=True)) or [()] * len(header)
-    return FileTable(path, dict(zip(header, cells, strict=True)), places[1:], "line")
-
-
-def _csv_rows(data: bytes, path: str, encoding: str) -> tuple[list[list[str]], list[int]]:
-    """Return the rows of a delimited text table, and the last line of each."""
-    codec = _check_text(data, path, encoding)
-    lines = io.TextIOWrapper(io.BytesIO(data), codec, newline="")
-    before = csv.field_size_limit(max(1, len(data)))  # a cell may be as long as the table
-    try:
-        first = next(line for line in lines if line.strip())
-        lines.seek(0)
-        reader = csv.reader(lines, delimiter=_delimiter(first), strict=True)
-        rows, places = [], []
-        try:
-            for row in reader:
-                if row:
-                    rows.append(row)
-                    places.append(reader.line_num)
-        except csv.Error as error:
-            where = f"{path}: line {reader.line_num}"
-            raise InvalidInput(f"{where}: not valid CSV: {error}.") from error
-    finally:
-        csv.field_size_limit(before)
-    return rows, places
-
-
-def csv_memory(data: bytes) -> int:
-    """Return the bytes of memory that reading a delimited text table takes, without reading it."""
-    rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
-    cells = rows + max(data.count(d.encode()) for d in _DELIMITERS)
-    return CSV_BYTE * len(data) + _ROW * rows + _CELL * cells
-
-
-def _check_text(data: bytes, path: str, encoding: str) -> str:
-    """Return the codec of a text table, or refuse what is no text in it, or empty."""
-    name = encoding
-    try:
-        name = codecs.lookup(encoding).name
-        codec = "utf-8-sig" if name == "utf-8" else name
-        text = data.decode(codec)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        cure = "save the file as UTF-8 or pass --encoding, for example latin-1 or utf-16"
-        raise InvalidInput(
-            f"{path}: line {line} is not {name} (byte 0x{data[error.start]:02x}); {cure}."
-        ) from None
-    except UnicodeError as error:
-        raise InvalidInput(f"{path}: is not {name}: {error}.") from None
-    except (LookupError, ValueError):
-        raise InvalidInput(f"--encoding {encoding!r} is not a known encoding.") from None
-    if not text or text.isspace():
-        raise InvalidInput(f"{path}: the file is empty; a header and rows are expected.")
-    if "\0" in text:
-        raise InvalidInput(f"{path}: holds NUL characters; this is not a text table.")
-    return codec
-
-
-def _delimiter(line: str) -> str:
-    """Return the delimiter that splits a header most."""
-    widths = {d: len(next(csv.reader([line], delimiter=d))) for d in _DELIMITERS}
-    return max(_DELIMITERS, key=lambda d: widths[d])  # the first of equals: the comma
-
-
-def _header(row: list[str], path: str) -> list[str]:
-    names = [name.strip() for name in row]
-    seen = set()
-    for j, name in enumerate(names):
-        if not name:
-            raise InvalidInput(
-                f"{path}: column {j + 1} has no name in the header; name it (a data frame written "
-                "with its index has such a column: leave the index out)."
-            )
-        if name in seen:
-            raise InvalidInput(f"{path}: two columns are called {name!r}; rename one.")
-        seen.add(name)
-    return names

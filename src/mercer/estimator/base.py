@@ -44,6 +44,7 @@ from mercer.rkhs import Function
 
 HEAVIEST = 1e305  # weights together, which are multiplied by losses and kernel values
 LARGE = 1e150  # coefficients whose products with kernel values may overflow
+CHECKED = 2**18  # numbers that are looked at at once: a truth value for each takes memory too
 
 
 @speaks
@@ -317,8 +318,10 @@ class TakesKernel:
 
     def _finite(self, values: np.ndarray) -> np.ndarray:
         """Return values at new points, or refuse a point at which the kernel overflows."""
-        if not np.isfinite(values).all():
-            i = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
+        n = len(values)
+        step = max(1, CHECKED * n // max(1, values.size))
+        if not all(np.isfinite(values[a : a + step]).all() for a in range(0, n, step)):
+            i = int(np.argmin(np.isfinite(values.reshape(n, -1)).all(axis=1)))
             if (top := _largest_coefficient(self)) > LARGE:
                 raise InvalidInput(
                     f"{type(self).__name__}: values at row {i} of X overflow, for the fit has "

@@ -102,7 +102,9 @@ def arranged(model: Any, blocks: RowBlocks, method: str) -> tuple[RowBlocks, boo
                 f"{owner}: the blocks have no column {missing[0]!r}, which the model was fitted "
                 f"with; {column_names(blocks.columns, missing[0])}."
             )
-        return (blocks if names == blocks.columns else blocks.select(names)), True
+        chosen = blocks if names == blocks.columns else blocks.select(names)
+        # a model of tables looks for the names in them
+        return (chosen.as_tables() if hasattr(model, "encoder_") else chosen), True
     width, wanted = blocks.n_columns, getattr(model, "n_features_in_", None)
     if width is not None and wanted is not None and width != wanted:
         raise InvalidInput(

@@ -69,7 +69,8 @@ class ApproximateFeatures(
         X : collection of n points
             Points; when precomputed, their kernel values with the training points.
         """
-        return self._filled(self._check_new(X), np.float32 if is_single(X) else np.float64)
+        Z = self._check_new(X)
+        return self._filled(Z, np.float32 if is_single(X) else np.float64, _copied(X, Z))
 
     # -- what a map defines -----------------------------------------------------------------------
     def _require(self, kernel: Kernel) -> None:
@@ -162,22 +163,25 @@ class ApproximateFeatures(
         return 48 * self._n_features_out + 24 * width
 
     @speaks
-    def _room(self, X: Any, precision: type) -> np.ndarray:
-        """Return an array for the features of checked points, or refuse what does not fit."""
+    def _room(self, X: Any, precision: type, held: int = 0) -> np.ndarray:
+        """Return an array for the features of checked points, or refuse what does not fit.
+
+        Beside it there must be room for some rows, and for bytes that are held.
+        """
         shape = (self.kernel_.domain.size(X), self._n_features_out)
         size = shape[0] * shape[1] * np.dtype(precision).itemsize
         require_memory(
-            size + min(shape[0], FEWEST) * self._row_bytes(X),
+            size + held + min(shape[0], FEWEST) * self._row_bytes(X),
             f"{who()}: {shape[0]} × {shape[1]} features",
             "Transform the rows in parts, use fewer n_components, or give float32 rows",
         )
         return np.empty(shape, precision)
 
-    def _filled(self, X: Any, precision: type) -> np.ndarray:
-        """Return the features of checked points."""
-        out = self._room(X, precision)
+    def _filled(self, X: Any, precision: type, held: int = 0) -> np.ndarray:
+        """Return the features of checked points, beside bytes that are held."""
+        out = self._room(X, precision, held)
         with np.errstate(over="ignore"):
-            for rows, phi in self._parts(X, out.nbytes):
+            for rows, phi in self._parts(X, out.nbytes + held):
                 out[rows] = phi
         return self._finite(out)
 
@@ -195,6 +199,13 @@ class ApproximateFeatures(
 
     #: The attribute that a fit sets last.
     _last = "error_"
+
+
+def _copied(X: Any, Z: Any) -> int:
+    """Return the bytes that checked points take beside those that were given."""
+    if not isinstance(Z, np.ndarray):
+        return 0
+    return 0 if isinstance(X, np.ndarray) and np.may_share_memory(X, Z) else Z.nbytes
 
 
 # ---- The error of approximate features: a root mean square over random pairs, with its own

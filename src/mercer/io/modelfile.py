@@ -131,7 +131,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise ModelFileError(f"its {type(model).__name__} has learned nothing")
         return model
     except ModelFileError as error:
-        message = f"load: {path!r} cannot be read: {error}{note}."
+        told = str(error).removesuffix(".")  # what a class refused ends its own sentence
+        message = f"load: {path!r} cannot be read: {told}{note}."
         raise ModelFileError(message) from error.__cause__
 
 

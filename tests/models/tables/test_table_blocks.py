@@ -10,6 +10,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.features import TableEncoder
 from mercer.kernels import RBF, Categorical
 from mercer.models import TableClassifier, TableRegressor
+from mercer.models.tables.regressor import some_rows
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -158,6 +159,46 @@ def test_kernels_on_columns_and_proposed_ones_take_blocks(folder, frame, target)
         expected = TableRegressor(asked).fit(frame, target)
         found = model.predict(blocks_of(folder, block_rows=29))
         np.testing.assert_allclose(found, expected.predict(frame), atol=1e-5)
+
+
+def test_what_is_left_out_is_tuned_as_in_memory(folder, frame, target):
+    blocks = blocks_of(folder, block_rows=50)
+    model, expected = TableRegressor().fit(blocks), TableRegressor().fit(frame, target)
+    assert model.alpha_ == pytest.approx(expected.alpha_, rel=1e-3)
+    np.testing.assert_allclose(model.kernel_.theta, expected.kernel_.theta, rtol=1e-3)
+    assert (TableRegressor().fit(blocks).predict(frame) == model.predict(frame)).all()
+    assert TableRegressor(alpha=1.0).fit(blocks).alpha_ == 1.0
+    weight = np.arange(N) % 3
+    heavy = TableRegressor().fit(RowBlocks.from_parquet(folder, "y", weight="w"))
+    light = TableRegressor().fit(frame, target, sample_weight=weight)
+    assert heavy.alpha_ == pytest.approx(light.alpha_, rel=1e-3)
+    labels = np.where(target > np.median(target), "high", "low")
+    found = TableClassifier().fit(blocks_of(folder), labels)
+    assert found.alpha_ == pytest.approx(
+        TableClassifier(model="ridge").fit(frame, labels).alpha_, rel=1e-3
+    )
+
+
+def test_columns_of_numbers_keep_their_names(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    rows = {"a": X[:, 0], "b": X[:, 1]}
+    parquet.write_table(pa.table(rows | {"y": X[:, 0]}), tmp_path / "t.parquet")
+    other = RowBlocks.from_parquet(tmp_path / "t.parquet", columns=["b", "a"], block_rows=25)
+    for kernel in ("rbf", "auto", RBF().on("a")):
+        blocks = RowBlocks.from_parquet(tmp_path / "t.parquet", "y", block_rows=25)
+        model = TableRegressor(kernel).fit(blocks)
+        names = ["a"] if isinstance(kernel, mercer.kernels.Kernel) else ["a", "b"]
+        assert model.feature_names_in_.tolist() == names
+        np.testing.assert_allclose(model.predict(other), model.predict(Table(rows)), atol=1e-12)
+
+
+def test_some_rows_of_weighted_blocks_count_once():
+    n = 2600
+    blocks = RowBlocks.from_arrays(np.zeros((n, 1)), np.arange(n), np.full(n, 7.0), block_rows=900)
+    Z, y, weight = some_rows(blocks)
+    assert len(Z) == len(set(y)) == 2000
+    np.testing.assert_allclose(weight, 1.0)
 
 
 def test_unseen_categories_and_missing_cells_in_blocks(folder, frame, target, tmp_path):

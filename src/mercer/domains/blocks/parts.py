@@ -136,7 +136,8 @@ class BlockView:
             X = self.points(X)
         except (InvalidInput, TypeError) as error:
             raise block.blamed(error) from error
-        return replace(block, X=X, place=replace(place, columns=None))
+        names = X.names if getattr(X, "named", False) else None
+        return replace(block, X=X, place=replace(place, columns=names))
 
 
 @dataclass(frozen=True, eq=False)

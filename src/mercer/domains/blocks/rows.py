@@ -27,6 +27,7 @@ from mercer.domains.blocks.parts import (
     rows_digest,
     take_points,
 )
+from mercer.domains.tables import Table
 from mercer.errors import InvalidInput
 
 
@@ -39,6 +40,26 @@ class _InTurn:
 
     def __call__(self, X: Any) -> Any:
         return self.then(self.first(X))
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Rows of numbers as a table of named columns."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, X: Any) -> Table:
+        return Table(dict(zip(self.names, np.asarray(X).T, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Selected:
+    """Some columns of a table, by name."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, X: Table) -> Table:
+        return X.select(self.names)
 
 
 class RowBlocks:
@@ -488,6 +509,8 @@ class RowBlocks:
             wrong = f"{missing[0]!r} is no column" if missing else "give each name once"
             known_names = column_names(known, missing[0] if missing else "")
             raise InvalidInput(f"RowBlocks: select: {wrong}; {known_names}.")
+        if self._view.points is not None:  # tables that the points were turned into
+            return self.with_points(_Selected(names))
         other = copy(self)
         index = tuple(known.index(name) for name in names)
         before = self._view.columns
@@ -498,6 +521,22 @@ class RowBlocks:
         return other
 
     # -- other views of the same rows ----------------------------------------------------------
+    def as_tables(self) -> RowBlocks:
+        """Return the same rows as tables, where they are numbers whose columns have names.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import mercer
+        >>> blocks = mercer.RowBlocks.from_arrays(pd.DataFrame({"a": [1.0], "b": [2.0]}))
+        >>> blocks.as_tables().columns
+        ('a', 'b')
+        """
+        names, X = self.columns, self.first().X
+        if names is None or not isinstance(X, np.ndarray):
+            return self
+        return self.with_points(_Named(names))
+
     def with_targets(self, change: Callable[[Any], Any] | Weighing) -> RowBlocks:
         """Return the same rows with targets changed block by block, such as labels to codes.
 
@@ -523,7 +562,8 @@ class RowBlocks:
     def with_points(self, change: Callable[[Any], Any]) -> RowBlocks:
         """Return the same rows with points changed block by block, such as text to vectors.
 
-        What the function refuses is named by file and row. The columns have no names then.
+        What the function refuses is named by file and row. The columns have no names then, unless
+        they are those of tables.
 
         Parameters
         ----------

@@ -191,7 +191,9 @@ class TableClassifier(ClassifierMixin, TableModel):
                 "blocks.sample(20000, with_targets=True)."
             )
         encoder, Z, kernel = self._encode(blocks, None, None)
-        return Inside(encoder, Z, None, None, self._ridge(kernel), settled={"model": "ridge"})
+        kernel, compared = self._for_strings_of(Z, kernel, True)
+        model, settled = self._ridge(kernel).set_params(random_state=0), {"model": "ridge"}
+        return Inside(encoder, Z, None, None, model, compared, settled)
 
     def _ridge(self, kernel: Any) -> KernelRidgeClassifier:
         alpha = 1.0 if self.alpha is None else self.alpha

@@ -8,7 +8,7 @@ from math import fsum
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer import state
@@ -136,9 +136,9 @@ class TableModel(BaseEstimator):
     @speaks
     def _encode_blocks(self, blocks: RowBlocks) -> tuple[TableEncoder | TableColumns, Any, Any]:
         """Encode rows in blocks as they come; a kernel is proposed for some of them."""
-        kernel = self.kernel
+        kernel, blocks = self.kernel, blocks.as_tables()
         if kernel is None or kernel == "auto" or _chooses_columns(kernel):
-            some, _, weight = blocks.sample(_SEEN, 0, with_targets=True)
+            some, _, weight = blocks.sample(TUNING_ROWS, 0, with_targets=True)
             if kernel is None:
                 kernel = "auto" if self._is_free(some) else "rbf"
         if kernel == "auto" or _chooses_columns(kernel):
@@ -166,16 +166,29 @@ class TableModel(BaseEstimator):
             Z, y = Tables().take(Z, weights > 0), y[weights > 0]
         return kernel_for(Z, y, classes=classes, categorical=self._asked())
 
+    def _for_strings_of(self, Z: RowBlocks, kernel: Any, classes: bool) -> tuple[Any, Compared]:
+        """Return what `_for_strings` does, for some rows of blocks."""
+        if self.kernel is not None or not _chooses_columns(kernel):
+            return kernel, {}
+        return self._for_strings(kernel, *some_rows(Z), classes)
+
     def _fitted(self, inside: Inside, penalty: Any, in_folds: bool = False) -> Any:
         """Return the kernel model fitted; tuned first, where kernel and penalty are left open."""
-        target, weights = inside.target, inside.weights
-        if isinstance(inside.Z, RowBlocks):
-            return inside.model.fit(inside.Z)
+        Z, target, weights, model = inside.Z, inside.target, inside.weights, inside.model
         open_ = self.kernel is None and (penalty is None or penalty == "loo")
+        if blocks := isinstance(Z, RowBlocks):
+            if not open_:
+                return model.fit(Z)
+            Z, target, weights = some_rows(Z)
         counted = np.asarray(target) if weights is None else np.asarray(target)[weights > 0]
         if open_ and enough_to_tune(counted, in_folds) and len(np.unique(counted)) > 1:
-            return tuned(inside.model, inside.Z, target, weights).model
-        return inside.model.fit(inside.Z, target, sample_weight=weights)
+            model = tuned(model, Z, target, weights).model
+            if not blocks:
+                return model
+            model = clone(model).set_params(kernel=model.kernel_)
+        if blocks:
+            return model.fit(inside.Z)
+        return model.fit(Z, target, sample_weight=weights)
 
     @speaks
     def _columns(self, X: Any, sample_weight: Any, kernel: Any) -> tuple[TableColumns, Any, Kernel]:
@@ -261,7 +274,6 @@ class TableModel(BaseEstimator):
         return tags
 
 
-_SEEN = 2000  # rows of blocks that a kernel is proposed for
 NO_SCALE = "the target's scale of a {} is not a finite number"
 
 
@@ -286,7 +298,8 @@ class TableRegressor(RegressorMixin, TableModel):
         table; or "auto", what `auto_kernel` proposes for the table. Left out, it is "rbf" on
         encoded rows, or where the table holds text, strings or graphs what `auto_kernel` proposes,
         with the kernel of least leave-one-out error for each column of strings; its parameters are
-        tuned together with `alpha`, as `mercer fit` does it. Rows in blocks are not tuned.
+        tuned together with `alpha`, as `mercer fit` does it; those of rows in blocks on 2000 of
+        them, drawn at random.
     alpha : float or "loo", optional
         Ridge; "loo" takes the one with the least leave-one-out error. Left out, it is tuned with
         the kernel where that is left out too, and 1.0 for a kernel that is given. A number beside a
@@ -394,10 +407,11 @@ class TableRegressor(RegressorMixin, TableModel):
         scale = unit * float(np.sqrt(squares / total))
         if scale <= 1e-13 * unit:
             scale = 1.0
-        target = Standardised(unit * mean, scale)
-        model = KernelRidge(kernel, alpha=1.0 if self.alpha is None else self.alpha)
-        Z = Z.with_targets(target)
-        return Inside(encoder, Z, None, None, model, mean=unit * mean, scale=scale)
+        Z = Z.with_targets(Standardised(unit * mean, scale))
+        kernel, compared = self._for_strings_of(Z, kernel, False)
+        alpha = 1.0 if self.alpha is None else self.alpha
+        model = KernelRidge(kernel, alpha=alpha, random_state=0)  # that of centres
+        return Inside(encoder, Z, None, None, model, compared, mean=unit * mean, scale=scale)
 
     @takes_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -506,6 +520,14 @@ def tuned(model: Any, Z: Any, y: Any, weights: Any, random_state: Any = 0) -> An
     if many:
         options["max_iter"] = COLUMNS_TRIED
     return tune(model, Z, y, weights, **options)
+
+
+def some_rows(blocks: RowBlocks) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Return random rows of blocks to choose parameters on, with targets and weights."""
+    Z, y, weights = blocks.sample(TUNING_ROWS, 0, with_targets=True)
+    if weights is not None and len(weights) == TUNING_ROWS:
+        weights = weights / weights.mean()  # a weight is a repetition: a row drawn is one row
+    return Z, np.ravel(y), weights
 
 
 def enough_to_tune(y: Any, in_folds: bool) -> bool:
