@@ -259,7 +259,8 @@ class BoxPoint:
         """
         gap = self.gap + self.hidden
         met = meets(tol, self.violation, gap, gap - self.value, -self.value)
-        return met or (self.hidden <= 1e-3 * tol and self._is_nothing(tol))
+        zero = max(abs(self.value), abs(gap - self.value)) <= 4 * gap
+        return met or (zero and self.hidden <= 1e-3 * tol and self._is_nothing(tol))
 
     def _is_nothing(self, tol: float) -> bool:
         return self.gap <= min(self.floor, tol) and self.violation <= 1e-3 * tol
