@@ -384,6 +384,19 @@ def check_product(out: np.ndarray) -> np.ndarray:
     return out
 
 
+SHARP = 2**23  # entries of a matrix that are multiplied again in longer numbers: a second, at most
+
+
+def sharp_product(A: Operator, V: np.ndarray) -> np.ndarray | None:
+    """Return AV in ``numpy.longdouble``; None where A is large, or longer numbers are none."""
+    n, m = A.shape
+    if n * m > SHARP or not np.finfo(np.longdouble).eps < np.finfo(float).eps:
+        return None
+    V, step = V.astype(np.longdouble), max(1, 2**16 // max(1, m))
+    parts = (A.block(slice(i, i + step), slice(None)) for i in range(0, n, step))
+    return np.concatenate([part.astype(np.longdouble) @ V for part in parts])
+
+
 def precision_of(A: Any) -> float:
     """Return the rounding of the entries of a matrix, that of float64 where they are no floats."""
     dtype = np.dtype(getattr(A, "dtype", np.float64))
