@@ -304,12 +304,15 @@ class NewtonDescent:
             if sharp is not None:
                 off = np.abs(sharp - x.f).astype(float).reshape(self.p.n, -1).max(axis=1)
                 found = self._proven(x, off + self._off(x, float(np.finfo(sharp.dtype).eps)))
-        return found
+        return (found[0], self.residual(x)) if self._is_nothing(found[0]) else found
 
     def _meets(self, x: RiskPoint, gap: float, residual: float) -> bool:
-        """Whether gap and residual meet the tolerance, or the gap is that of rounded targets."""
-        if gap <= self.tol * x.size and residual <= max(RESIDUAL, self.tol):
-            return True
+        """Whether gap and residual meet the tolerance, or the gap is nothing."""
+        met = gap <= self.tol * x.size and residual <= max(RESIDUAL, self.tol)
+        return met or self._is_nothing(gap)
+
+    def _is_nothing(self, gap: float) -> bool:
+        """Whether a gap is no more than the risk that rounding of the targets makes."""
         kind = getattr(getattr(self.p, "loss", None), "kind", "")
         return kind == "regression" and gap <= 64 * EPS**2 * float(self.p.w @ self.p.y**2)
 
@@ -317,9 +320,8 @@ class NewtonDescent:
         """Return how far the values at each row may be off, by products rounded to `eps`."""
         if isinstance(self.metric, DualMetric):
             terms = self.root * np.max(self.root @ np.abs(x.c))
-        else:  # with features that were centred
-            longest = np.sqrt((x.c * x.c).sum(axis=0)).max()
-            terms = (self.root + 2 * length(self.metric.centre)) * longest
+        else:
+            terms = self.metric.spread(x.c).reshape(self.p.n, -1).max(axis=1)
         high = np.abs(x.z).reshape(self.p.n, -1).max(axis=1) + np.max(np.abs(x.b))
         return np.asarray(0.5 * eps * (len(x.c) + 4) * terms + 2 * EPS * high)
 
@@ -344,8 +346,8 @@ class NewtonDescent:
                 gap += float(np.abs(x.b * g.sum(axis=0)).sum())
             gaps.append(float(gap))
         size, moved = self._scale(x), length(swing)
-        if not self.dual:
-            lost = length(np.atleast_1d(self.root @ swing)) + self._short(x, x.g)
+        if isinstance(self.metric, PrimalMetric):
+            lost = length(self.metric.sizes(swing)) + self._short(x, x.g)
         else:
             lost = moved + 2 * EPS * (p.alpha * length(x.c) + length(x.g))
             size = size if p.quadratic else max(size - moved, moved)
@@ -354,12 +356,11 @@ class NewtonDescent:
 
     def _short(self, x: RiskPoint, g: np.ndarray) -> float:
         """Return how far, in the space of functions, rounding may put alpha f + Σ gᵢk(xᵢ, ·)."""
-        if self.dual:
-            off = self.root @ (self.p.alpha * np.abs(x.c) + np.abs(g))
-            return 2 * EPS * length(np.atleast_1d(off))
-        off = (self.root + 2 * length(self.metric.centre)) @ np.abs(g)
-        part = 0.5 * EPS * (self.p.n + 4)
-        return part * length(np.atleast_1d(off)) + 2 * EPS * self.p.alpha * length(x.c)
+        if isinstance(self.metric, PrimalMetric):
+            off = 0.5 * EPS * (self.p.n + 4) * length(self.metric.sizes(g))
+            return off + 2 * EPS * self.p.alpha * length(x.c)
+        off = self.root @ (self.p.alpha * np.abs(x.c) + np.abs(g))
+        return 2 * EPS * length(np.atleast_1d(off))
 
     # -- the answer ---------------------------------------------------------------------------
     def solution(self, x: RiskPoint, steps: int, why: str) -> Solution:

@@ -264,7 +264,7 @@ def _check_solution(model: Any, X: Any, y: Any, name: str) -> None:
         limit = max(1e-5, getattr(model, "tol", 0.0))
         require(true <= limit, f"{what}: says converged, the residual is {true:.3g}")
     require(
-        true <= 100 * said + 1e-12 and said <= 100 * true + 1e-12,
+        true <= 100 * said + 1e-12 and said <= 100 * true + 1e-9,  # counting what rounding hides
         f"{what}: says {said:.3g}, the residual is {true:.3g}",
     )
 
