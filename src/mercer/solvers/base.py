@@ -418,8 +418,9 @@ def proven_residuals(
     norms[norms == 0] = 1.0
     D = np.reshape(np.asarray(ridge, dtype=float), (-1, 1))
     with np.errstate(over="ignore", invalid="ignore"):
-        off = 0.5 * precision_of(A) * (n + 4) * float(np.sqrt(root @ root)) * (root @ np.abs(X))
-        off = (off + 2 * eps * (column_norms(D * X) + norms)) / norms
+        terms = 0.5 * (n + 4) * float(np.sqrt(root @ root)) * (root @ np.abs(X)) / norms
+        others = 2 + 2 * column_norms(D * X) / norms
+        off = precision_of(A) * terms + eps * others
     off = np.where(np.isfinite(off), off, np.inf)
     if not ((seen + off > tol) & (off > 0.1 * seen) & np.isfinite(seen)).any():
         return np.asarray(seen + off)
@@ -430,8 +431,8 @@ def proven_residuals(
     D = np.broadcast_to(D, (n, 1))
     R = B[rows] - product - D[rows].astype(np.longdouble) * X[rows]
     if len(rows) == n:
-        fine = float(np.finfo(R.dtype).eps) / eps
-        return np.asarray((1 + n * eps) * column_norms(np.asarray(R / norms, float)) + fine * off)
+        fine = float(np.finfo(R.dtype).eps) * (terms + others)
+        return np.asarray((1 + n * eps) * column_norms(np.asarray(R / norms, float)) + fine)
     fast = B - np.asarray(A.matmul(X), dtype=float) - D * X
     wrong = column_norms(np.asarray((R - fast[rows]) / norms, dtype=float))
     return np.asarray(seen + np.minimum(off, 2.0 * np.sqrt(n / len(rows)) * wrong))
