@@ -304,7 +304,7 @@ class NewtonDescent:
             if sharp is not None:
                 off = np.abs(sharp - x.f).astype(float).reshape(self.p.n, -1).max(axis=1)
                 found = self._proven(x, off + self._off(x, float(np.finfo(sharp.dtype).eps)))
-        return found if x.g.any() or not self._is_nothing(found[0]) else (found[0], 0.0)
+        return found if x.gradient.any() or not self._is_nothing(found[0]) else (found[0], 0.0)
 
     def _meets(self, x: RiskPoint, gap: float, residual: float) -> bool:
         """Whether gap and residual meet the tolerance, or the gap is nothing."""
