@@ -93,7 +93,9 @@ def test_gaps_of_smooth_risks(loss):
         a, b = exact(solution.value), mpmath.mpf(float(solution.extra["intercept"]))
         K = exact(K) if F is None else exact(F) @ exact(F).T
         v = solution.extra.get("weights")
-        z, square = (K @ a, a @ (K @ a)) if v is None else (exact(F) @ exact(v), exact(v) @ exact(v))
+        z, square = (
+            (K @ a, a @ (K @ a)) if v is None else (exact(F) @ exact(v), exact(v) @ exact(v))
+        )
         one = exact(np.ones(len(y)))
         p = Risk(K, exact(y), one, mpmath.mpf(alpha), offset, loss, a, b, z, square)
         try:

@@ -208,8 +208,8 @@ class CentredPoint:
     """What is true at some coefficients, one a target, all in units of the norms.
 
     R are the residuals of the system; `residual` their norms without δ, with what rounding may hide
-    of them; `gap` and `risk` the duality gaps and the risks; `noise` the part of a gap that rounding
-    of the sums makes up.
+    of them; `gap` and `risk` the duality gaps and the risks; `noise` the part of a gap that
+    rounding of the sums makes up.
     """
 
     R: np.ndarray

@@ -49,8 +49,9 @@ class Falkon:
     weights and eigenvalues. δ is the jitter, m·eps·mean(diag K_ZZ) or a little more; the risk has
     it too. What rounding of the sums may hide of the residual is a part of it. Where alpha is tiny,
     rounding makes up a gap of more than tol of the risk: iterations go no further then, and the
-    solution says that it is not converged. With alpha = 0 there is no gap, and residuals alone are judged. Where a target does not converge
-    its coefficients of least risk are returned, 0 at worst.
+    solution says that it is not converged. With alpha = 0 there is no gap, and residuals alone are
+    judged. Where a target does not converge its coefficients of least risk are returned, 0 at
+    worst.
 
     Kernel values of float32 rows are wrong by ε = 2·eps₃₂·mean(diag K_ZZ) or so, which would be
     features that cost nothing where K_ZZ is nearly singular. What they do to f weighs Σw·ε²·‖a‖²/2
