@@ -298,12 +298,14 @@ class NewtonDescent:
         """
         if not (np.isfinite(x.gap) and np.isfinite(x.size)):
             return x.gap, self.residual(x)
-        found = self._proven(x, self._off(x, EPS))
+        e = self._off(x, EPS)
+        found = self._proven(x, e, (self.p.balanced(rates := self.p.rates(x.z)),))
         if isinstance(self.metric, DualMetric) and not self._meets(x, *found):
             sharp = sharp_product(self.metric.gram, x.c)
             if sharp is not None:
-                off = np.abs(sharp - x.f).astype(float).reshape(self.p.n, -1).max(axis=1)
-                found = self._proven(x, off + self._off(x, float(np.finfo(sharp.dtype).eps)))
+                e = self._off(x, float(np.finfo(sharp.dtype).eps))
+                e += np.abs(sharp - x.f).astype(float).reshape(self.p.n, -1).max(axis=1)
+            found = self._proven(x, e, (self.p.balanced(rates), self.p.own(x.c, rates)))
         return found if x.gradient.any() or not self._is_nothing(found[0]) else (found[0], 0.0)
 
     def _meets(self, x: RiskPoint, gap: float, residual: float) -> bool:
@@ -325,13 +327,14 @@ class NewtonDescent:
         high = np.abs(x.z).reshape(self.p.n, -1).max(axis=1) + np.max(np.abs(x.b))
         return np.asarray(0.5 * eps * (len(x.c) + 4) * terms + 2 * EPS * high)
 
-    def _proven(self, x: RiskPoint, e: np.ndarray) -> tuple[float, float]:
-        """Return the certificate at values that may be off by e."""
-        p, rates = self.p, self.p.rates(x.z)
+    def _proven(
+        self, x: RiskPoint, e: np.ndarray, duals: tuple[np.ndarray, ...]
+    ) -> tuple[float, float]:
+        """Return the certificate at values that may be off by e, with the best of some slopes."""
+        p, gaps = self.p, []
         swing = p.swing(x.z, e)
         e = e.reshape(-1, *[1] * (x.z.ndim - 1))
-        even, gaps = p.balanced(rates), []
-        for u in (even, p.own(x.c, rates)) if self.dual else (even,):
+        for u in duals:
             g = p.weighted(u)
             lack, short = self.metric.gradient(x.c, g), self._short(x, g)
             square = self.metric.inner(lack, lack, self.metric.values(lack))
@@ -339,7 +342,7 @@ class NewtonDescent:
                 square += EPS * (p.n + 2) * float(np.sum((self.root @ np.abs(lack)) ** 2))
             gap = (np.sqrt(max(0.0, square)) + short) ** 2 / (2 * p.alpha)
             gap += float(((np.abs(g - x.g) + swing) * e).sum())
-            if u is not rates:
+            if p.offset or u is not duals[0]:  # else ℓ + ℓ* − uz is 0 at u = ℓ'
                 gap += p.conjugate_terms(x.z, u)
                 gap += 8 * EPS * (x.risk + float(np.abs(g * x.z).sum()))
             if p.offset:  # which Σg costs where it is not quite 0
