@@ -385,6 +385,7 @@ def check_product(out: np.ndarray) -> np.ndarray:
 
 
 SHARP = 2**23  # entries of a matrix that are multiplied again in longer numbers: a second, at most
+CHEAP = 2**16  # entries that are in any case
 
 
 def sharp_product(A: Operator, V: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray | None:
@@ -419,10 +420,11 @@ def proven_residuals(
     D = np.reshape(np.asarray(ridge, dtype=float), (-1, 1))
     with np.errstate(over="ignore", invalid="ignore"):
         terms = 0.5 * (n + 4) * float(np.sqrt(root @ root)) * (root @ np.abs(X)) / norms
-        others = 2 + 2 * column_norms(D * X) / norms
+        others = 2 * (column_norms(B) + column_norms(D * X)) / norms
         off = precision_of(A) * terms + eps * others
     off = np.where(np.isfinite(off), off, np.inf)
-    if not ((seen + off > tol) & (off > 0.1 * seen) & np.isfinite(seen)).any():
+    doubt = (seen + off > tol) & (off > 0.1 * seen) & np.isfinite(seen)
+    if not doubt.any() and n * n > CHEAP:
         return np.asarray(seen + off)
     rows = np.unique(np.linspace(0, n - 1, max(1, min(n, SHARP // n))).astype(int))
     product = sharp_product(A, X, rows)
@@ -432,7 +434,8 @@ def proven_residuals(
     R = B[rows] - product - D[rows].astype(np.longdouble) * X[rows]
     if len(rows) == n:
         fine = float(np.finfo(R.dtype).eps) * (terms + others)
-        return np.asarray((1 + n * eps) * column_norms(np.asarray(R / norms, float)) + fine)
+        true = (1 + n * eps) * column_norms(np.asarray(R / norms, float))
+        return np.asarray(np.where(np.isfinite(true), true + fine * (true > 0), seen))
     fast = B - np.asarray(A.matmul(X), dtype=float) - D * X
     wrong = column_norms(np.asarray((R - fast[rows]) / norms, dtype=float))
     return np.asarray(seen + np.minimum(off, 2.0 * np.sqrt(n / len(rows)) * wrong))
