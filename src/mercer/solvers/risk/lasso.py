@@ -272,7 +272,7 @@ class CheckedSparse:
         e = 0.5 * EPS * ((len(used) + 2) * e + 4 * (np.abs(z) + np.abs(self.y) + abs(b)))
         if self.shift != 0:  # targets and offset were moved, and are told where they were
             e += EPS * abs(b + self.shift)
-        bend = self.w * self.loss._curvature(self.y, z)
+        bend = self.w * self.loss.curvature(self.y, z)
         terms = self.risk(z) + float(sizes @ (np.abs(z) + np.abs(self.y) + abs(b)))
         hidden = float((sizes + 0.5 * bend * e) @ e) + 0.5 * EPS * (len(z) + 8) * terms
         hidden += 0.5 * EPS * (len(v) + 8) * self.penalty(v)
