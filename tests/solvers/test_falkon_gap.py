@@ -111,10 +111,11 @@ def test_where_alpha_is_nought_residuals_are_all_there_is():
     assert solution.converged and solution.gap is None and solution.dual is None
 
 
-def test_what_rounding_leaves_is_not_asked_for():
+def test_where_rounding_makes_up_the_gap_it_is_told():
     X, Z, y, w = data(n=400, m=40)
     solution = solve(RBF(1.5), X, Z, y, w, 1e-18)
-    assert solution.converged and solution.n_iter < 100
+    assert not solution.converged and solution.n_iter < 100
+    assert "rounding stops" in solution.message and "larger alpha" in solution.message
     assert solution.gap > 1e-6 * solution.primal and solution.extra["rounding"] > 1e-3
 
 

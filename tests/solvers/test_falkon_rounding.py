@@ -52,7 +52,7 @@ def test_a_risk_is_no_less_than_nought():
 
 @pytest.mark.parametrize(
     ("kernel", "n", "d", "m", "alpha"),
-    [(Linear(), 2335, 2, 51, 2e-6), (Linear(), 2391, 1, 89, 4e-7), (Linear(), 900, 3, 30, 1e-7)],
+    [(Linear(), 2335, 2, 51, 2e-6), (Linear(), 2391, 1, 89, 4e-7), (Linear(), 900, 3, 30, 1e-6)],
 )
 def test_what_is_right_is_called_so(kernel, n, d, m, alpha):
     """Values are rounded too, and by more than their sums."""

@@ -384,6 +384,63 @@ def check_product(out: np.ndarray) -> np.ndarray:
     return out
 
 
+SHARP = 2**23  # entries of a matrix that are multiplied again in longer numbers: a second, at most
+CHEAP = 2**16  # entries that are in any case
+
+
+def sharp_product(A: Operator, V: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray | None:
+    """Return AV, or some rows of it, in ``numpy.longdouble``.
+
+    None where there are too many entries, or longer numbers are none.
+    """
+    rows, m = np.arange(A.shape[0]) if rows is None else rows, A.shape[1]
+    if len(rows) * m > SHARP or not np.finfo(np.longdouble).eps < np.finfo(float).eps:
+        return None
+    V, step = V.astype(np.longdouble), max(1, 2**16 // max(1, m))
+    cuts = (rows[i : i + step] for i in range(0, len(rows), step))
+    parts = [A.block(some, slice(None)).astype(np.longdouble) @ V for some in cuts]
+    return np.concatenate([np.zeros((0, *V.shape[1:]), dtype=V.dtype), *parts])
+
+
+def proven_residuals(
+    A: Operator, ridge: Any, X: np.ndarray, B: np.ndarray, seen: np.ndarray, tol: float
+) -> np.ndarray:
+    """Return the relative residuals of (A + ridge)X = B with what rounding may hide of them.
+
+    `seen` are those that were computed. A product with A is off by at most nε/2 of the sums of the
+    sizes √aᵢᵢ√aⱼⱼ|xⱼ|. Where that is too much to tell, residuals are computed again in longer
+    numbers; of a large matrix some rows are, which tell how far the others are off.
+    """
+    n, eps = len(B), float(np.finfo(float).eps)
+    if not B.size:
+        return seen
+    root = np.sqrt(np.maximum(np.asarray(A.diagonal(), dtype=float), 0.0))
+    norms = column_norms(B)
+    norms[norms == 0] = 1.0
+    D = np.reshape(np.asarray(ridge, dtype=float), (-1, 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = 0.5 * (n + 4) * float(np.sqrt(root @ root)) * (root @ np.abs(X)) / norms
+        others = 2 * (column_norms(B) + column_norms(D * X)) / norms
+        off = precision_of(A) * terms + eps * others
+    off = np.where(np.isfinite(off), off, np.inf)
+    doubt = (seen + off > tol) & (off > 0.1 * seen) & np.isfinite(seen)
+    if not doubt.any() and n * n > CHEAP:
+        return np.asarray(seen + off)
+    rows = np.unique(np.linspace(0, n - 1, max(1, min(n, SHARP // n))).astype(int))
+    product = sharp_product(A, X, rows)
+    if product is None:
+        return np.asarray(seen + off)
+    D = np.broadcast_to(D, (n, 1))
+    R = B[rows] - product - D[rows].astype(np.longdouble) * X[rows]
+    if len(rows) == n:
+        fine = float(np.finfo(R.dtype).eps) * (terms + others)
+        true = (1 + n * eps) * column_norms(np.asarray(R / norms, float))
+        return np.asarray(np.where(np.isfinite(true), true + fine * (true > 0), seen))
+    fast = B - np.asarray(A.matmul(X), dtype=float) - D * X
+    wrong = column_norms(np.asarray((R - fast[rows]) / norms, dtype=float))
+    return np.asarray(seen + np.minimum(off, 2.0 * np.sqrt(n / len(rows)) * wrong))
+
+
 def precision_of(A: Any) -> float:
     """Return the rounding of the entries of a matrix, that of float64 where they are no floats."""
     dtype = np.dtype(getattr(A, "dtype", np.float64))

@@ -234,7 +234,8 @@ def test_consistent_singular_systems_are_solved():
 
 def test_the_zero_matrix():
     solution = ConjugateGradients().solve(Linear(np.zeros((3, 3)), np.ones(3)))
-    assert not solution.converged and solution.residual == 1.0 and not solution.value.any()
+    assert not solution.converged and not solution.value.any()
+    assert solution.residual == pytest.approx(1.0, rel=1e-14)
     for preconditioner in (None, "rpcholesky"):
         solver = ConjugateGradients(preconditioner=preconditioner, random_state=0)
         solution = solver.solve(Linear(np.zeros((3, 3)), np.ones(3), 2.0))
@@ -329,7 +330,7 @@ def test_a_single_wrong_product_is_noticed_at_the_next_check_and_repaired():
     solver = ConjugateGradients(tol=1e-13, callback=lambda i, r: seen.append(r))
     solution = solver.solve(Linear(OneFault(A), b))
     assert seen[49] > 100 * seen[48]  # the recurrence had believed itself
-    assert solution.converged and residuals(A, b, solution.value, 0.0)[0] < 2e-13
+    assert solution.residual < 2e-13 and residuals(A, b, solution.value, 0.0)[0] < 2e-13
 
 
 # --------------------------------------------------------------------- callback, interrupt

@@ -176,7 +176,7 @@ class _Refinement:
             max_time=self.clock.rest(1e-9),
         )
         with config(memory=self.left):
-            solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge))
+            solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge), sharp=False)
         self.steps += solved.n_iter
         self.slow = solved.extra["stopped"] == "slow"
         if steps is not None and self.steps >= steps:

@@ -241,7 +241,7 @@ class IterativeGram(SharedGram):
                 tol=TOL, max_iter=STEPS, preconditioner=self._preconditioner
             )
             problem = Linear(ScaledGram(self.K, self._s), R, ridge=self._ridge)
-            out = np.array(solver.solve(problem).value, dtype=float)
+            out = np.array(solver.solve(problem, sharp=False).value, dtype=float)
         out[~used] = 0.0
         return out
 

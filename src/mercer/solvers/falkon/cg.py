@@ -71,7 +71,7 @@ class FalkonCG:
         size, risk, zero = column_norms(B), system.start / system.units**2, np.zeros_like(B)
         gap = system.gap(B)
         every = np.arange(t)
-        excess = np.where(size > 0, self._excess(every, size, gap, risk, np.zeros(t)), 0.0)
+        excess = np.where(size > 0, self.excess(every, size, gap, risk, np.zeros(t)), 0.0)
         return KrylovState(
             X=zero,
             R=B,
@@ -194,10 +194,10 @@ class FalkonCG:
             risk = self.system.start[on] / self.system.units[on] ** 2
             risk = risk - 0.5 * dots(some.X, self.system.B[:, on] + some.R)
             gap = self.system.gap(some.R)
-            excess[near] = self._excess(on, size[near], gap, risk, s.noise[on])
+            excess[near] = self.excess(on, size[near], gap, risk, s.noise[on])
         return excess
 
-    def _excess(
+    def excess(
         self,
         at: np.ndarray,
         residual: np.ndarray,
@@ -205,6 +205,7 @@ class FalkonCG:
         risk: np.ndarray,
         noise: np.ndarray,
     ) -> np.ndarray:
+        """Return how many times what is allowed residuals and gaps of some columns are."""
         least = max(self.tol, FINEST) ** 2 * self.system.start[at] / self.system.units[at] ** 2
         allowed = self.tol * np.maximum(np.maximum(risk, least), TINY) + noise
         return np.asarray(np.maximum(residual / self.tol, np.sqrt(gap / allowed)))
@@ -215,7 +216,7 @@ class FalkonCG:
         if not at.size:
             return s, excess
         true = self.system.look(s.X[:, at], at)
-        excess[at] = self._excess(at, true.residual, true.gap, true.risk, true.noise)
+        excess[at] = self.excess(at, true.residual, true.gap, true.risk, true.noise)
         # The least risk is the best; among risks that are the same but for rounding, the excess.
         same = np.abs(true.risk - s.risk[at]) <= SAME * s.risk[at]
         better = np.where(same, excess[at] < s.best[at], true.risk < s.risk[at])

@@ -207,8 +207,9 @@ class Centred:
 class CentredPoint:
     """What is true at some coefficients, one a target, all in units of the norms.
 
-    R are the residuals of the system; `residual` their norms without δ; `gap` and `risk` the
-    duality gaps and the risks; `noise` the part of a gap that rounding of the sums makes up.
+    R are the residuals of the system; `residual` their norms without δ, with what rounding may hide
+    of them; `gap` and `risk` the duality gaps and the risks; `noise` the part of a gap that
+    rounding of the sums makes up.
     """
 
     R: np.ndarray
@@ -338,4 +339,8 @@ class CentredSystem(Passes):
             noise = ROUNDING * (sums + P.rounding(X, self.alpha))
         own = self.alpha * P.jitter * X
         risk = loss / norms / norms + energy
-        return CentredPoint(R, column_norms(R + own), self.gap(R), risk, noise)
+        # The same of the residual; K_ZZ as LLᵀ is rounded by √m·eps of √k(z, z)√k(z′, z′).
+        hidden = P.scale * np.sqrt(squares + sizes) + self.alpha * np.sqrt(self.m * spread)
+        hidden = ROUNDING * EPS * np.sqrt(self.m) * hidden / norms
+        residual = column_norms(R + own) + hidden
+        return CentredPoint(R, residual, self.gap(R), risk, noise)

@@ -26,6 +26,7 @@ from mercer.solvers.base import (
     describe,
     either,
     precision_of,
+    proven_residuals,
 )
 from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear.device import DevicePreconditioner
@@ -128,6 +129,7 @@ class ConjugateGradients:
     leaves the block when it is done. Before a column is called converged its residual
     ‖b − (A + D)x‖ / ‖b‖ is recomputed from A; a column whose recurrence had drifted is restarted.
     One whose residual has not fallen by a tenth in 500 iterations is given up, and the best x kept.
+    What rounding may hide of the residuals is added to them.
 
     Cost: one product with A an iteration, √κ iterations a digit or fewer, κ the condition number
     of P⁻¹(A + D). With "rpcholesky", P = FᵀF + D and κ ≤ 1 + ‖A − FᵀF‖ / min D.
@@ -192,13 +194,16 @@ class ConjugateGradients:
                 "object with a solve(R) method."
             )
 
-    def solve(self, problem: Linear) -> Solution:
+    def solve(self, problem: Linear, sharp: bool = True) -> Solution:
         """Return the solution of a `Linear` problem; A and b are not changed.
 
         Parameters
         ----------
         problem : Linear
             The system.
+        sharp : bool, default=True
+            Whether to count what rounding may hide of the residuals; where that decides, some of
+            them are computed again in longer numbers.
 
         Returns
         -------
@@ -216,15 +221,17 @@ class ConjugateGradients:
             precondition, extra = self._preconditioner(system)
             run = _Run(system, precondition, self, clock)
             run.go()
-            residuals = run.residuals
-            left = int((residuals > self.tol).sum())
-            worst = float(residuals.max(initial=0.0))
             with np.errstate(over="ignore", under="ignore"):
                 value = run.X * (system.norms / system.scale)
             if not np.isfinite(value).all():
                 raise InvalidInput(
                     f"{who()}: the solution overflows float64; rescale the kernel or b."
                 )
+            residuals = run.residuals
+            if sharp:
+                residuals = proven_residuals(A, ridge, value, as_columns(b), residuals, self.tol)
+            left = int((residuals > self.tol).sum())
+            worst = float(residuals.max(initial=0.0))
             return Solution(
                 value=value.reshape(b.shape),
                 converged=left == 0,

@@ -24,6 +24,7 @@ from mercer.solvers.base import (
     check_square,
     column_norms,
     describe,
+    proven_residuals,
     require_definite,
 )
 from mercer.solvers.cost import Cost, Facts, gram_seconds
@@ -145,7 +146,8 @@ def dense_copy(A: Operator) -> tuple[np.ndarray, bool]:
 class Cholesky:
     """Solve `Linear` by factorisation: n³/3 flops, n² memory, exact up to rounding.
 
-    The residual is computed from A's own entries, not from the factor. If it is above `tol`,
+    The residual is computed from A's own entries, not from the factor, and has in it what rounding
+    may hide of it. If it is above `tol`,
     because A is close to singular or jitter was added, up to three steps of iterative refinement
     are tried; if that does not help, the solution says that it is not converged.
 
@@ -190,6 +192,7 @@ class Cholesky:
         f = factor(A, ridge, jitter=self.jitter, owner=owner)
         with np.errstate(over="ignore", invalid="ignore"):
             X, residuals, steps = self._refined(f, as_columns(b))
+            residuals = proven_residuals(A, ridge, X, as_columns(b), residuals, self.tol)
         worst = float(residuals.max(initial=0.0))
         converged = worst <= self.tol
         message = (

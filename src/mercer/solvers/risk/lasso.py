@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from mercer.losses import Loss, Squared, as_loss
 from mercer.solvers.risk.smooth import balance, root_of_rising
 
 LARGEST = 1e150  # the square of more is no float64
-ROUNDING = 64 * float(np.finfo(float).eps)
+EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class SparseERM:
 
     or |Aⱼᵀθ| ≤ l₁ in place of the last sum when l₂ = 0. The slopes θᵢ = wᵢℓ'(yᵢ, (Av)ᵢ + b) of any
     v, multiplied by min(1, l₁/max|Aᵀθ|), are a point of the dual; the difference P − D is the gap,
-    and P exceeds the minimum by no more.
+    and P exceeds the minimum by no more. What rounding of the sums may hide of it is added to it.
 
     With the squared loss this is the lasso or elastic net: scikit-learn divides its loss by n, so
     its alpha is alpha/Σw here. With the logistic loss it is logistic regression, C = 1/alpha.
@@ -136,7 +137,6 @@ class SparsePoint:
     off: np.ndarray  # by how much each weight violates its optimality condition
     worst: float  # the largest of them
     tilt: float  # |Σθ| with an offset
-    floor: float  # a gap that rounding alone can make
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,24 +225,20 @@ class CheckedSparse:
         z = z + b
         slopes = self.slopes(z)
         gradient = self.rows @ slopes
-        risk = self.risk(z)
-        primal = risk + self.penalty(v)
-        dual = self._dual(slopes)
+        primal = self.risk(z) + self.penalty(v)
+        theta = balance(slopes) * slopes if self.offset else slopes
         bend = gradient + self.l2 * v
         off = np.where(
             v != 0, np.abs(bend + self.l1 * np.sign(v)), np.maximum(0.0, np.abs(bend) - self.l1)
         )
-        floor = ROUNDING * (risk + float(np.abs(slopes * z).sum()))
-        gap = max(0.0, primal - dual)
+        gap = max(0.0, primal - self._dual(theta)) + self._hidden(v, b, z, theta)
         worst, tilt = float(off.max(initial=0.0)), abs(float(slopes.sum())) if self.offset else 0.0
-        return SparsePoint(
-            v, b, z, slopes, gradient, primal, primal - gap, gap, off, worst, tilt, floor
-        )
+        return SparsePoint(v, b, z, slopes, gradient, primal, primal - gap, gap, off, worst, tilt)
 
-    def _dual(self, slopes: np.ndarray) -> float:
-        """Return the larger dual value of two multiples of the slopes."""
-        theta = balance(slopes) * slopes if self.offset else slopes
-        g = np.abs(self.rows @ theta)
+    def _dual(self, theta: np.ndarray) -> float:
+        """Return the larger dual value of two multiples of θ, whatever rounding did to Aᵀθ."""
+        far = 0.5 * EPS * (len(theta) + 2) * float(np.sqrt(theta @ theta))
+        g = np.abs(self.rows @ theta) + far * self._lengths
         top = float(g.max(initial=0.0))
         scale = min(1.0, self.l1 / top) if top > 0 else 1.0
         values = []
@@ -252,6 +248,35 @@ class CheckedSparse:
                 value -= float((np.maximum(0.0, s * g - self.l1) ** 2).sum()) / (2 * self.l2)
             values.append(value)
         return max(values)
+
+    @cached_property
+    def nothing(self) -> float:
+        """A risk that is 0 but for rounding of the targets themselves."""
+        size = EPS * (np.abs(self.y) + abs(self.shift))
+        return 8.0 * float(self.w @ (size * size))
+
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        """The Euclidean norms of the columns of A."""
+        return np.sqrt(np.einsum("ij,ij->i", self.rows, self.rows))
+
+    def _hidden(self, v: np.ndarray, b: float, z: np.ndarray, theta: np.ndarray) -> float:
+        """Return by how much rounding may put a risk and the conjugates of θ from the truth.
+
+        A sum of k products is off by at most kε/2 of the sum of their sizes. So are the values, by
+        e, and the risk with them by |θ|e + wℓ''e²/2; so are the sums over the rows, and Σθ, which
+        costs the offset where it is not 0.
+        """
+        used, sizes = np.flatnonzero(v), np.abs(theta)
+        e = np.abs(v[used]) @ np.abs(self.rows[used])
+        e = 0.5 * EPS * ((len(used) + 2) * e + 4 * (np.abs(z) + np.abs(self.y) + abs(b)))
+        if self.shift != 0:  # targets and offset were moved, and are told where they were
+            e += EPS * abs(b + self.shift)
+        bend = self.w * self.loss.curvature(self.y, z)
+        terms = self.risk(z) + float(sizes @ (np.abs(z) + np.abs(self.y) + abs(b)))
+        hidden = float((sizes + 0.5 * bend * e) @ e) + 0.5 * EPS * (len(z) + 8) * terms
+        hidden += 0.5 * EPS * (len(v) + 8) * self.penalty(v)
+        return hidden + (abs(b * float(theta.sum())) if self.offset else 0.0)
 
 
 def check_ratio(value: Any) -> None:

@@ -304,7 +304,7 @@ class _LassoDescent:
 
     def _good(self, point: SparsePoint) -> bool:
         size = max(abs(point.primal), abs(point.dual))
-        small = point.gap <= max(self.tol * size, point.floor)
+        small = point.gap <= max(self.tol * size, self.problem.nothing)
         return small and (point.worst <= self.tol * self.unit or self._violation(point) <= self.tol)
 
     # -- one round ----------------------------------------------------------------------------
@@ -381,8 +381,8 @@ class _LassoDescent:
             "memory": f"the memory budget has room for {self.short} of {len(point.v)} weights at a "
             f"time, and progress is slow ({left}). Raise it with mercer.config(memory=...), or "
             "give fewer columns.",
-            "rounds": f"no further progress after {self.rounds} rounds ({left}). Raise alpha or "
-            "tol.",
+            "rounds": f"no further progress after {self.rounds} rounds ({left}): "
+            "rounding, or columns that are nearly alike, stop it. Raise alpha or tol.",
         }[cause]
         return Solution(
             value=point.v,

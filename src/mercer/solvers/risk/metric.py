@@ -396,6 +396,12 @@ class PrimalMetric:
             out += np.abs(self.F[part]).T @ np.abs(g[part])
         return out
 
+    def spread(self, c: np.ndarray) -> np.ndarray:
+        """Return |Φ||v|, how large the terms of Φv are before columns are centred."""
+        c = np.abs(c)
+        parts = [np.abs(self.F[part]) @ c for part in self._parts()]
+        return np.concatenate([np.zeros((0, *c.shape[1:])), *parts]) + 2 * np.abs(self.centre) @ c
+
     def _parts(self) -> list[slice]:
         """Return slices of rows that stay in a cache while they are worked on."""
         return [slice(*ends) for ends in cuts(self.n, max(1, _PART // max(1, self.size)))]
@@ -505,6 +511,10 @@ class SparseMetric(PrimalMetric):
         """Return |Φ|ᵀ|g|, how large the terms of Φᵀg are."""
         g = np.abs(g)
         return abs(self.F).T @ g + np.multiply.outer(np.abs(self.centre), g.sum(axis=0))
+
+    def spread(self, c: np.ndarray) -> np.ndarray:
+        """Return |Φ||v|, how large the terms of Φv are before columns are centred."""
+        return abs(self.F) @ np.abs(c) + 2 * np.abs(self.centre) @ np.abs(c)
 
     def _moment(self, h: np.ndarray) -> np.ndarray:
         M = (self.F.T @ (sp.diags_array(h) @ self.F)).toarray()

@@ -34,7 +34,8 @@ class SmoothERM:
         D(a) = −Σᵢ wᵢ ℓ*(yᵢ, −alpha aᵢ/wᵢ) − (alpha/2) aᵀKa.
 
     The certificate of (a, b) is the gap P(a, b) − D(a′) ≥ 0 at a′ = −w ℓ'(y, f + b)/alpha, made to
-    sum to 0. No offset and no function has a value of P further below. Its residual is
+    sum to 0, with what rounding may hide of it. No offset and no function has a value of P further
+    below. Its residual is
     ‖alpha a + w ℓ'‖ relative to ‖w ℓ'‖, for the squared loss to ‖w y‖, as with any method of least
     squares.
 
@@ -192,6 +193,10 @@ class CheckedSmooth:
     def steepest(self, z: np.ndarray) -> np.ndarray:
         """Return the curvature of each row, the largest where it has several."""
         return self.curvatures(z)
+
+    def swing(self, z: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """Return how far w ℓ' may be from its value at z within e of it; it never falls."""
+        return self.slopes(z + e) - self.slopes(z - e)
 
     def balanced(self, rates: np.ndarray) -> np.ndarray:
         """Return slopes u near these with Σ w u = 0 and a finite conjugate."""

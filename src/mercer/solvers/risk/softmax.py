@@ -158,6 +158,15 @@ class CheckedSoftmax:
         p = np.exp(log_softmax(z))
         return self.w * (1.0 - p.max(axis=1))
 
+    def swing(self, z: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """Return how far w(p − Y) may be from its value at z within e of it.
+
+        Each p, and with it 1 − p, is at most exp(2e) times as large.
+        """
+        with np.errstate(over="ignore"):
+            part = np.minimum(np.expm1(2.0 * e), 1.0 / EPS)[:, None]
+        return np.minimum(part * np.abs(self.weighted(self.rates(z))), self.w[:, None])
+
     def best_offset(self, z: np.ndarray) -> np.ndarray:
         """Return the shifts at which the risk is least, so that Σ w(p − Y) = 0; they sum to 0."""
         b = np.zeros(self.classes)

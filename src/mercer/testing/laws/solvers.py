@@ -200,7 +200,9 @@ def law_certificate(solver: Any, problem: Any, solution: Solution) -> None:
     single = getattr(matrix, "dtype", None) == np.float32
     slack = 1e-5 if single else 1e-11
     said = float(solution.residual)  # type: ignore[arg-type]
-    require(abs(true - said) <= 0.1 * true + slack, f"{solver!r}: says {said:.3g}, is {true:.3g}")
+    # What rounding may hide is counted, which is more than it does hide.
+    fair = 0.9 * true - slack <= said <= 1.1 * true + max(slack, 1e-9)
+    require(fair, f"{solver!r}: says {said:.3g}, is {true:.3g}")
     tol = max(getattr(solver, "tol", 1e-8), 1e-9)
     if solution.converged:
         require(

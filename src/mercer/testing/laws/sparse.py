@@ -94,6 +94,7 @@ def check_sparse_answer(solver: Any, problem: SparseERM, solution: Any) -> None:
     if not solution.converged:
         return
     limit = solver.tol * max(abs(solution.primal), abs(solution.dual)) + 1e-12 * size
+    limit += 1e-30 * float(w @ np.asarray(problem.y, dtype=float) ** 2)  # of rounded targets
     require(solution.gap <= limit, f"{solver!r}: converged with gap {solution.gap:.3g}")
     best = _minimum(problem)
     require(
