@@ -175,7 +175,7 @@ def test_the_diagonal_is_exactly_one(cls, scale, rng):
     np.testing.assert_array_equal(np.diag(K), 1.0)
     np.testing.assert_array_equal(cls().diag(X), 1.0)
     assert K[7, 3] == pytest.approx(1.0, abs=1e-12)
-    assert K.max() <= 1.0
+    assert K.max() <= 1.0 + 2**-52  # the exponentials of some releases of NumPy round up
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.5, 0.9, 1.0, 1.4])

@@ -68,7 +68,7 @@ def normal(text):
     text = re.sub(r"\b0x[0-9a-fA-F]+", "ADDR", text)
     text = _HASH.sub("HASH", text)
     text = _NUMBER.sub("#", text)
-    text = re.sub(r"#(?:\.\d+)+", "#", text)  # versions and addresses of machines
+    text = re.sub(r"#(?:\.\d+)+(?:\+\w+)?", "#", text)  # versions and addresses of machines
     text = re.sub(r"\[\s+#", "[#", _RUN.sub("#, …", bare(text)))  # arrays make room for signs
     text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import UserList
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,6 +82,8 @@ class Encoder:
                 f"save: {where} is a {type(value).__name__}, whose inner state is not kept in a "
                 "model file; set a whole number as random_state."
             )
+        if isinstance(value, UserList) and type(value).__module__.startswith("sklearn."):
+            return self._collection(value.data, where, depth)  # of older ColumnTransformers
         return self.object(value, where)
 
     def _collection(self, value: Any, where: str, depth: int) -> Any:

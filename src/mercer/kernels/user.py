@@ -352,6 +352,8 @@ def _points(X: Any) -> Any:
 
 def _number(kernel: Kernel, value: Any, i: int, j: int) -> float:
     try:
+        if isinstance(value, np.ndarray) and value.ndim:  # NumPy before 2.4 takes one of one entry
+            raise TypeError
         number = float(value)
     except OverflowError as error:
         raise InvalidInput(

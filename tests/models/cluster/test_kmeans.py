@@ -46,12 +46,16 @@ def test_the_linear_kernel_is_plain_k_means(seed, offset):
         peer.fit(X, sample_weight=w)
     ours = KernelKMeans(k, "linear", init=start).fit(X, sample_weight=w)
     assert ours.solution_.converged
-    assert (ours.labels_ == peer.labels_).all()
+    # Empty clusters take the farthest points, in an order that differs between releases of NumPy.
+    name = cdist(peer.cluster_centers_, ours.cluster_centers_).argmin(1)
+    assert sorted(name) == list(range(k))
+    assert (ours.labels_ == name[peer.labels_]).all()
     assert ours.inertia_ == pytest.approx(peer.inertia_, rel=1e-10)
-    np.testing.assert_allclose(ours.cluster_centers_, peer.cluster_centers_, rtol=1e-9, atol=1e-12)
+    theirs = peer.cluster_centers_[np.argsort(name)]
+    np.testing.assert_allclose(ours.cluster_centers_, theirs, rtol=1e-9, atol=1e-12)
     new = rng.standard_normal((50, d)) + offset
-    assert (ours.predict(new) == peer.predict(new)).all()
-    np.testing.assert_allclose(ours.transform(new), cdist(new, peer.cluster_centers_), rtol=1e-8)
+    assert (ours.predict(new) == name[peer.predict(new)]).all()
+    np.testing.assert_allclose(ours.transform(new), cdist(new, theirs), rtol=1e-8)
     assert ours.score(new) == pytest.approx(peer.score(new), rel=1e-9)
 
 

@@ -51,6 +51,8 @@ def test_over_names_are_all_that_changes(criterion):
 def test_fixed_and_bounds_of_the_penalty(criterion):
     held = tune(KernelRidge(RBF(), 0.3), X, Y, fixed="alpha", criterion=criterion)
     assert held.model.alpha == 0.3 and all(row.get("alpha", 0.3) == 0.3 for row in held.table)
+    held = tune(KernelRidge(RBF(), 0.0037), X, Y, fixed="alpha", criterion=criterion)
+    assert held.model.alpha == 0.0037  # which is not exp(log 0.0037)
     near = tune(KernelRidge(), X, Y, bounds={"alpha": (2.0, 3.0)}, criterion=criterion)
     assert all(2.0 - 1e-9 <= row["alpha"] <= 3.0 + 1e-9 for row in near.table)
     one = tune(

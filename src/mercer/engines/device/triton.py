@@ -8,9 +8,8 @@ float32; products with V and their sums are float64 where V is, so that K V and 
 of one matrix.
 
 The one file that needs Triton when it is imported: `fused` does so when a product is asked for.
+Annotations are evaluated here: the interpreter of Triton 3.0 does not know ``"tl.constexpr"``.
 """
-
-from __future__ import annotations
 
 import triton
 import triton.language as tl

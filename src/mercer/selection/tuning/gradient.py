@@ -183,6 +183,8 @@ class LooSearch:
         problem = self._problem(kernel)
         unit, slopes = self._unit_of_alpha(kernel)
         alpha = unit * float(np.exp(point[-1]))
+        if self.limits is not None:  # the exponential of a logarithm may be another number
+            alpha = min(max(alpha, self.limits[0]), self.limits[1])
         try:
             problem._check_diagonal()
             value, G, in_alpha = self._measured(problem, alpha)
