@@ -12,6 +12,7 @@ from mercer import (
     Linear,
     Matern,
     Polynomial,
+    PowerExponential,
     RationalQuadratic,
     White,
 )
@@ -33,6 +34,9 @@ KNOWN = [
     Matern(nu=3.2),
     Matern(nu=np.inf),
     RationalQuadratic(0.8, 2.0),
+    PowerExponential(1.3, power=0.6),
+    PowerExponential([0.5, 1.0, 2.0], power=1.7),
+    PowerExponential(1.3, power=0.6, norm=1.0),
     Laplacian(1.5),
     Laplacian([1.0, 2.0, 0.5]),
     Linear(),
@@ -61,6 +65,7 @@ KNOWN = [
 UNKNOWN = [
     Polynomial(2),
     Cosine(),
+    PowerExponential(norm=1.5),
     RBF() * Laplacian(),
     RBF() + RBF([1.0, 1.0, 2.0]),
     RBF().on([0]) * RBF().on([1]),

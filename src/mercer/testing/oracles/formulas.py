@@ -100,6 +100,13 @@ def _matern(k: Any, x: Any, y: Any) -> float:
     return 2 ** (1 - nu) / math.gamma(nu) * z**nu * float(kv(nu, z))
 
 
+def _power_exponential(k: Any, x: Any, y: Any) -> float:
+    p, gaps = float(k.norm), _gaps(x, y)
+    scales = _scales(k.length_scale, len(gaps))
+    distance = math.fsum(abs(g / s) ** p for g, s in zip(gaps, scales, strict=True)) ** (1 / p)
+    return math.exp(-(distance ** float(k.power)))
+
+
 def _periodic(k: Any, x: Any, y: Any) -> float:
     total = math.fsum(math.sin(math.pi * g / float(k.period)) ** 2 for g in _gaps(x, y))
     return math.exp(-2 * total / float(k.length_scale) ** 2)
@@ -241,6 +248,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.RBF: _rbf,
     mk.Matern: _matern,
     mk.RationalQuadratic: lambda k, x, y: (1 + _squared(k, x, y) / (2 * k.alpha)) ** -k.alpha,
+    mk.PowerExponential: _power_exponential,
     mk.Laplacian: lambda k, x, y: math.exp(
         -math.fsum(
             abs(g) / s for g, s in zip(_gaps(x, y), _scales(k.length_scale, len(x)), strict=True)
