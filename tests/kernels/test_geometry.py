@@ -59,12 +59,15 @@ KNOWN = [
     (2.0 * RBF()).normalized(),
     (Matern() + 1.0).normalized(),
     RBF().on([0, 2]),
+    Matern(1.5).in_metric([[1.0, 0.2, -0.5], [0.3, 0.0, 2.0]]),
+    RBF(0.5).in_metric(A) * RBF(2.0).in_metric(A),
     2.0 * (RBF(0.5) * Matern(2.0)).on([1, 2]),
     RBF(0.5).on([1]) * RBF(2.0).on([1]),
 ]
 UNKNOWN = [
     Polynomial(2),
     Cosine(),
+    RBF(0.5).in_metric(A) * RBF(2.0).in_metric(2 * A),
     PowerExponential(norm=1.5),
     RBF() * Laplacian(),
     RBF() + RBF([1.0, 1.0, 2.0]),

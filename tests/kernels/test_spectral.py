@@ -76,6 +76,7 @@ KERNELS = [
     RBF().on([0, 2]) * Matern().on(1) + 3.0 * Laplacian().on(slice(1, 3)),
     (RBF(2.0) + Laplacian(4.0)) ** 2,
     RBF().on([0]).on([2, 0]),
+    (2.0 * Matern(1.5)).in_metric([[1.0, 0.0, -0.5], [0.3, 0.0, 2.0]]),
     (2.0 * RBF(1.3) + Matern()).normalized(),
     Wide(1.5, beta=0.7),
 ]

@@ -121,7 +121,12 @@ from mercer.kernels.tables import (
 )
 from mercer.kernels.text import BagOfWords as BagOfWords
 from mercer.kernels.time_series import GlobalAlignment as GlobalAlignment
-from mercer.kernels.transforms import OnColumns as OnColumns, ScaledBy as ScaledBy, Warped as Warped
+from mercer.kernels.transforms import (
+    InMetric as InMetric,
+    OnColumns as OnColumns,
+    ScaledBy as ScaledBy,
+    Warped as Warped,
+)
 from mercer.kernels.user import (
     Counterexample as Counterexample,
     Explicit as Explicit,
@@ -159,6 +164,7 @@ __all__ = [
     "Geometric",
     "GlobalAlignment",
     "Graphlet",
+    "InMetric",
     "Kernel",
     "KernelReport",
     "Laplacian",

@@ -30,11 +30,13 @@ __all__ = [
     "Independent",
     "Measure",
     "Mixture",
+    "Projected",
     "RotationInvariant",
     "Source",
     "positive_stable",
     "require_spectral",
     "spectral_measure",
+    "stationary",
     "symmetric_stable",
 ]
 
@@ -57,6 +59,12 @@ def require_spectral(kernel: Any) -> None:
         )
     for part in kernel._kernels():
         require_spectral(part)
+
+
+def stationary(kernel: Any) -> bool:
+    """Whether k(x, x′) is known to be a function of x − x′: it has a spectral measure."""
+    own = hasattr(kernel, "_spectral") and _is_its_own(kernel)
+    return own and all(map(stationary, kernel._kernels()))
 
 
 def spectral_measure(kernel: Any, columns: list[Any]) -> Measure:
@@ -292,6 +300,20 @@ class Embedded(Measure):
         omega = np.zeros((n, self._d))
         omega[:, self._places] = inner.frequencies
         return Draws(omega, inner.weights)
+
+
+class Projected(Measure):
+    """The measure of k(Ax, Ax′): frequencies Aᵀω."""
+
+    def __init__(self, part: Measure, A: np.ndarray):
+        self._part, self._A = part, A
+        self.mass, self.enough = part.mass, part.enough
+        self.columns = tuple(np.flatnonzero(A[list(part.columns)].any(0)).tolist())
+
+    def draw(self, n: int, source: Source) -> Draws:
+        """Return frequencies of the points as they came."""
+        inner = self._part.draw(n, source)
+        return Draws(inner.frequencies @ self._A, inner.weights)
 
 
 # Chambers, Mallows & Stuck, JASA 71 (1976): stable variables of two uniform numbers, in logarithms

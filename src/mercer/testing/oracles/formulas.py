@@ -216,6 +216,13 @@ def _warped(k: Any, x: Any, y: Any) -> float:
     return oracle(k.kernel, *_routed(lambda p: k.function(_collection(p))[0], x, y))
 
 
+def _in_metric(k: Any, x: Any, y: Any) -> float:
+    def image(p: Any) -> np.ndarray:
+        return np.array([_dot(row, p) for row in k.matrix])
+
+    return oracle(k.kernel, *_routed(image, x, y))
+
+
 def _scaled_by(k: Any, x: Any, y: Any) -> float:
     f, g = (float(np.ravel(k.function(_collection(p)))[0]) for p in (x, y))
     return f * oracle(k.kernel, x, y) * g
@@ -274,6 +281,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.Series: _series,
     mk.OnColumns: _on_columns,
     mk.Warped: _warped,
+    mk.InMetric: _in_metric,
     mk.ScaledBy: _scaled_by,
     mk.Normalized: _normalized,
     mk.SetKernel: mean_map,
