@@ -375,6 +375,8 @@ def test_a_matrix_that_is_none(matrix, words):
 def test_points_that_a_matrix_does_not_take(rng):
     with pytest.raises(InvalidInput, match=r"in_metric: the matrix is 2 × 3 and X has 4 columns"):
         RBF().in_metric(METRIC)(rng.standard_normal((5, 4)))
+    with pytest.raises(InvalidInput, match=r"in_metric: A x overflows; .* Divide the matrix"):
+        RBF().in_metric(5e307 * METRIC)(100 * rng.standard_normal((5, 3)))
     with pytest.raises(InvalidInput, match=r"in_metric: .*Spectrum.* compares strings"):
         Spectrum(2).in_metric(METRIC)
     with pytest.raises(InvalidInput, match="metric_vjp: W has shape"):

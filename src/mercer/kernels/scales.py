@@ -252,7 +252,8 @@ class Pairs:
     def __init__(self, X: np.ndarray, w: np.ndarray, metric: str | float):
         self.X, self.w = X, w
         # SciPy has loops of their own for these, and no others for the rest.
-        name = {1.0: "cityblock", 2.0: "euclidean"}.get(metric, metric)  # type: ignore[call-overload]
+        names: dict[Any, Any] = {1.0: "cityblock", 2.0: "euclidean"}
+        name = names.get(metric, metric)
         named = isinstance(name, str)
         self.metric: dict = {"metric": name} if named else {"metric": "minkowski", "p": name}
 

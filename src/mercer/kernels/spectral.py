@@ -201,7 +201,7 @@ class RotationInvariant(Measure):
         else:
             U = source.uniform(n, self._d + (self._p if self._quantile else 0))
             omega, u = ndtri(U[:, : self._d]), U[:, self._d :]
-        if self._quantile is not None:
+        if self._quantile is not None and u is not None:
             u = u[:, 0] if self._p == 1 else u
             with np.errstate(divide="ignore", over="ignore"):
                 tau = np.minimum(self._quantile(u), LONGEST)

@@ -192,7 +192,14 @@ class InMetric(Mapped):
                 f"in_metric: the matrix is {A.shape[0]} × {A.shape[1]} and X has {X.shape[1]} "
                 "columns; it must have as many."
             )
-        return X @ beside(A, X).T
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = X @ beside(A, X).T
+        if not bool((Z.isfinite() if is_torch(Z) else np.isfinite(Z)).all()):
+            raise InvalidInput(
+                "in_metric: A x overflows; the entries of the matrix are too large for these "
+                "points. Divide the matrix, or the columns, by their size."
+            )
+        return Z
 
     def _moved(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Return both collections moved to their centre, where k sees differences alone.

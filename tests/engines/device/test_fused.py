@@ -45,6 +45,8 @@ for kernel in kernels:
     for t in (1, 3):
         e = error(kernel, X, Z, t)
         assert e < 2e-6, (kernel, t, e)
+for kernel in (r.on([0, 2]), m.in_metric(np.eye(5)[:2] + 0.1) + r):  # the matrix of the images
+    assert error(kernel, X[:40], Z[:30], 1) < 2e-6
 assert error(r, X, Z, 40) < 2e-6  # more right-hand sides than go at a time
 wide = torch.randn(20, 50, generator=g), torch.randn(30, 50, generator=g)
 assert error(mercer.RBF(8.0), *wide, 1) < 2e-6  # several chunks of columns of the data
