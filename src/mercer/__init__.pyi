@@ -70,6 +70,7 @@ from mercer.kernels import (
     Ordinal as Ordinal,
     Periodic as Periodic,
     Polynomial as Polynomial,
+    PowerExponential as PowerExponential,
     Precomputed as Precomputed,
     Propagation as Propagation,
     RandomWalk as RandomWalk,

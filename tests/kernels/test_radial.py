@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
-from mercer import RBF, Laplacian, Matern, RationalQuadratic
+from mercer import RBF, Laplacian, Matern, PowerExponential, RationalQuadratic
 from mercer.errors import InvalidInput, NotAKernel
 
-SPHERICAL = [RBF, Matern, RationalQuadratic, Laplacian]
+SPHERICAL = [RBF, Matern, RationalQuadratic, PowerExponential, Laplacian]
 
 
 def test_rbf_is_its_definition():
@@ -94,6 +94,8 @@ def exactly(kernel, X, Y):
         return np.exp(-(np.abs(gaps) / kernel.length_scale).sum(2))
     if getattr(kernel, "covariance", None) is not None:
         s = np.einsum("ijk,kl,ijl->ij", gaps, np.linalg.inv(kernel.covariance), gaps)
+    elif isinstance(kernel, PowerExponential):
+        s = (np.abs(gaps / kernel.length_scale) ** kernel.norm).sum(2)
     else:
         s = ((gaps / kernel.length_scale) ** 2).sum(2)
     return kernel._profile(s, np)
@@ -106,6 +108,8 @@ FAR_APART = [
     Matern(1.3, nu=0.5),
     Matern([1.3, 0.7, 2.1], nu=2.5),
     RationalQuadratic(1.3),
+    PowerExponential(1.3, 0.8),
+    PowerExponential([1.3, 0.7, 2.1], 0.8, 1.2),
     Laplacian(1.3),
     Laplacian([1.3, 0.7, 2.1]),
 ]

@@ -17,6 +17,7 @@ from mercer import (
     Matern,
     Periodic,
     Polynomial,
+    PowerExponential,
     RationalQuadratic,
     Spectrum,
     White,
@@ -63,6 +64,11 @@ KERNELS = [
     Matern([1.0, 2.0, 3.0], nu=2.5),
     Matern(nu=np.inf),
     RationalQuadratic(1.5, 0.7),
+    PowerExponential(1.2, power=0.8),
+    PowerExponential([1.0, 2.0, 3.0], power=1.9),
+    PowerExponential(power=2.0),
+    PowerExponential(1.5, power=0.7, norm=1.3),
+    PowerExponential(2.0, power=0.8, norm=0.8),
     Laplacian([1.0, 2.0, 3.0]),
     Periodic(1.2, 2.0),
     CosineDifference(),
@@ -70,6 +76,7 @@ KERNELS = [
     RBF().on([0, 2]) * Matern().on(1) + 3.0 * Laplacian().on(slice(1, 3)),
     (RBF(2.0) + Laplacian(4.0)) ** 2,
     RBF().on([0]).on([2, 0]),
+    (2.0 * Matern(1.5)).in_metric([[1.0, 0.0, -0.5], [0.3, 0.0, 2.0]]),
     (2.0 * RBF(1.3) + Matern()).normalized(),
     Wide(1.5, beta=0.7),
 ]
@@ -117,6 +124,10 @@ def test_the_laws_of_single_frequencies(method):
         (RBF(2.0), stats.norm(scale=0.5)),
         (Matern(2.0, nu=1.5), stats.t(3, scale=0.5)),
         (Laplacian(2.0), stats.cauchy(scale=0.5)),
+        (PowerExponential(2.0, power=2.0), stats.norm(scale=0.5 * 2**0.5)),
+        (PowerExponential(2.0, power=1.0), stats.cauchy(scale=0.5)),
+        (PowerExponential(2.0, power=1.0, norm=1.6), stats.cauchy(scale=0.5)),
+        (PowerExponential(2.0, power=1.0, norm=1.0), stats.cauchy(scale=0.5)),
     ]:
         assert stats.kstest(column(kernel), law.cdf).pvalue > 1e-3, kernel
     turns = column(Periodic(0.8, 3.0)) * 3.0 / (2 * np.pi)
@@ -163,7 +174,9 @@ def test_a_sum_shares_draws_by_mass_and_a_constant_needs_one():
 
 
 def test_extreme_parameters_give_finite_frequencies():
-    for kernel in (Matern(nu=1e-3), RationalQuadratic(alpha=1e-3), Periodic(1e-160), RBF(1e-200)):
+    rough = (PowerExponential(power=1e-3), PowerExponential(power=1e-3, norm=0.01))
+    some = (Matern(nu=1e-3), RationalQuadratic(alpha=1e-3), Periodic(1e-160), RBF(1e-200))
+    for kernel in rough + some:
         for method in METHODS:
             draws = spectral_measure(kernel, [0]).draw(9, Source(method, np.random.RandomState(0)))
             assert np.isfinite(draws.frequencies).all(), kernel

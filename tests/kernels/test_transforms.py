@@ -1,10 +1,11 @@
-"""warp, scale_by, on and normalized (K10): identities, frames of every kind, refusals."""
+"""warp, in_metric, scale_by, on, normalized (K10): identities, frames of every kind, refusals."""
 
 import math
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import approx_fprime
 
 from mercer import (
     RBF,
@@ -12,9 +13,12 @@ from mercer import (
     Cosine,
     FromFunction,
     KernelRidge,
+    Laplacian,
     Linear,
+    Matern,
     Minimum,
     Polynomial,
+    PowerExponential,
     Spectrum,
 )
 from mercer.domains import Table
@@ -255,3 +259,125 @@ def test_ridge_on_a_column_of_strings_solves_the_problem_of_the_kernel():
         expected = K @ np.linalg.solve(K + alpha * np.eye(21), y)
         model = KernelRidge(kernel, alpha).fit(table, y)
         np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------ in_metric
+METRIC = np.array([[1.0, 0.5, 0.0], [0.2, -0.3, 2.0]])
+INNER = [
+    RBF(0.8),
+    Matern(1.2, nu=0.5),
+    PowerExponential([0.8, 1.5], 0.7, 1.3),
+    Laplacian(2.0),
+    Polynomial(2),
+    2.0 * RBF() + Linear() * RBF(3.0),
+    RBF().on([0]) * Matern().on([1]),
+]
+
+
+@pytest.mark.parametrize("k", INNER, ids=repr)
+def test_a_kernel_in_a_metric_is_that_of_the_images(k, rng):
+    X, Y = rng.standard_normal((12, 3)), rng.standard_normal((7, 3))
+    m, Z, V = k.in_metric(METRIC), X @ METRIC.T, Y @ METRIC.T
+    np.testing.assert_allclose(m(X, Y), k(Z, V), rtol=1e-12)
+    np.testing.assert_allclose(m(X), k(Z), rtol=1e-12)
+    np.testing.assert_allclose(m.diag(X), k.diag(Z), rtol=1e-12)
+    sparse = m(sp.csr_array(X), sp.csr_array(Y))
+    np.testing.assert_allclose(sparse, k(Z, V), rtol=1e-12, atol=1e-13)
+    W = rng.standard_normal((12, 7))
+    np.testing.assert_allclose(m.theta_vjp(X, W, Y), k.theta_vjp(Z, W, V), atol=1e-10)
+    assert m.theta_names == [f"kernel__{name}" for name in k.theta_names]
+
+
+@pytest.mark.parametrize("k", INNER, ids=repr)
+def test_the_derivative_in_a_metric(k, rng):
+    X, Y, W = rng.standard_normal((6, 3)), rng.standard_normal((5, 3)), rng.standard_normal((6, 5))
+    X[2] = Y[1]  # here no matrix tells the points apart
+    S = rng.standard_normal((6, 6))
+
+    def total(a, *given):
+        weights, *pair = given
+        return float((weights * k.in_metric(a.reshape(2, 3))(*pair)).sum())
+
+    m = k.in_metric(METRIC)
+    for given, found in (
+        ((W, X, Y), m.metric_vjp(X, W, Y)),
+        ((S, X), m.metric_vjp(X, S)),
+        ((W, X, Y), m.metric_vjp(sp.csr_array(X), W, sp.csr_array(Y))),
+    ):
+        expected = approx_fprime(METRIC.ravel(), total, 1e-7, *given).reshape(2, 3)
+        np.testing.assert_allclose(found, expected, atol=3e-5)
+
+
+def test_a_metric_with_tensors(rng):
+    torch = pytest.importorskip("torch")
+    X, Y = rng.standard_normal((6, 3)), rng.standard_normal((5, 3))
+    k, W = RBF(0.7).in_metric(METRIC), rng.standard_normal((6, 5))
+    T, U = torch.tensor(X, requires_grad=True), torch.tensor(Y)
+    (k(T, U) * torch.tensor(W)).sum().backward()
+    np.testing.assert_allclose(T.grad.numpy(), k.gradient(X, Y, W), atol=1e-12)
+    found = k.metric_vjp(T.detach(), torch.tensor(W), U)
+    np.testing.assert_allclose(found.numpy(), k.metric_vjp(X, W, Y), atol=1e-12)
+
+
+def test_a_metric_far_from_the_origin(rng):
+    X = 2.0**20 + np.round(rng.standard_normal((20, 3)) * 1024) / 1024  # whole when moved back
+    near, W = X - 2.0**20, rng.standard_normal((20, 20))
+    k = (2.0 * Matern(nu=0.5) + RBF(2.0)).in_metric(METRIC / 3)
+    np.testing.assert_allclose(k(X), k(near), atol=1e-14)
+    np.testing.assert_allclose(k(X, X[:5]), k(near, near[:5]), atol=1e-14)
+    np.testing.assert_allclose(k.metric_vjp(X, W), k.metric_vjp(near, W), atol=1e-12)
+    single = X.astype(np.float32)
+    np.testing.assert_allclose(k(single), k(single.astype(float)), atol=2e-6)
+
+
+def test_what_a_metric_hands_on(rng):
+    X = rng.standard_normal((30, 3))
+    words = RBF("median").in_metric(METRIC)
+    assert words.fit_params(X).kernel == RBF("median").fit_params(X @ METRIC.T)
+    phi = Polynomial(2).in_metric(METRIC)
+    np.testing.assert_allclose(phi.features(X), Polynomial(2).features(X @ METRIC.T))
+    assert phi.n_features(X) == 6
+    square = rng.standard_normal((3, 3))
+    assert RBF().in_metric(square).characteristic and not RBF().in_metric(METRIC).characteristic
+    # the precision matrix of a covariance is AᵀA
+    np.testing.assert_allclose(
+        RBF(covariance=np.linalg.inv(square.T @ square))(X), RBF().in_metric(square)(X), atol=1e-9
+    )
+    k = RBF().in_metric(METRIC)
+    assert k.set_params(kernel__length_scale=2.0, matrix=2 * METRIC).matrix[0, 0] == 2.0
+    np.testing.assert_allclose(k(X), RBF().in_metric(METRIC)(X), rtol=1e-12)
+    nested = RBF().in_metric([[1.0, 2.0]]).in_metric(METRIC)
+    np.testing.assert_allclose(nested(X), RBF().in_metric([[1.0, 2.0]] @ METRIC)(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        ([1.0, 2.0], r"matrix has shape \(2,\); give one of shape \(r, d\)"),
+        (np.zeros((0, 3)), r"matrix has shape \(0, 3\)"),
+        (np.zeros((1, 1, 1)), "matrix has shape"),
+        ([[1.0, np.nan]], "matrix has entries that are not finite"),
+        ([["a"]], "matrix is not one of numbers"),
+        ([[1.0], [1.0, 2.0]], "matrix is not one of numbers"),
+        (None, "matrix has shape"),
+    ],
+    ids=repr,
+)
+def test_a_matrix_that_is_none(matrix, words):
+    with pytest.raises(InvalidInput, match=f"in_metric: {words}"):
+        RBF().in_metric(matrix)
+    k = RBF().in_metric(METRIC)
+    with pytest.raises(InvalidInput):
+        k.set_params(matrix=matrix)
+    assert k.matrix is METRIC
+
+
+def test_points_that_a_matrix_does_not_take(rng):
+    with pytest.raises(InvalidInput, match=r"in_metric: the matrix is 2 × 3 and X has 4 columns"):
+        RBF().in_metric(METRIC)(rng.standard_normal((5, 4)))
+    with pytest.raises(InvalidInput, match=r"in_metric: A x overflows; .* Divide the matrix"):
+        RBF().in_metric(5e307 * METRIC)(100 * rng.standard_normal((5, 3)))
+    with pytest.raises(InvalidInput, match=r"in_metric: .*Spectrum.* compares strings"):
+        Spectrum(2).in_metric(METRIC)
+    with pytest.raises(InvalidInput, match="metric_vjp: W has shape"):
+        RBF().in_metric(METRIC).metric_vjp(rng.standard_normal((5, 3)), np.ones((5, 4)))

@@ -537,3 +537,77 @@ def test_parameters_on_which_values_depend_make_other_spaces(k1, k2):
     X = np.eye(2) if isinstance(k1, mercer.RBF) else ["ab", "ba"]
     with pytest.raises(InvalidInput, match="the kernels differ"):
         Function(k1, X, [1.0, 2.0]) + Function(k2, X, [1.0, 2.0])
+
+
+# ------------------------------------------------------------------------------ agop
+def differences(f, x, h=1e-6):
+    """∇f at x by central differences, shape (d, t)."""
+    steps = h * np.eye(len(x))
+    slopes = [(f((x + e)[None]) - f((x - e)[None]))[0] / (2 * h) for e in steps]
+    return np.array(slopes).reshape(len(x), -1)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.8), mercer.Matern(nu=0.5), mercer.Polynomial(2)], ids=repr
+)
+@pytest.mark.parametrize("outputs", [(), (2,)])
+def test_agop_is_the_mean_of_products_of_differences(kernel, outputs):
+    f = Function(kernel, X, rng.standard_normal((9, *outputs)), 3.0)
+    slopes = [differences(f, x) for x in NEW]
+    w = np.arange(11.0)
+    for weight in (None, w):
+        shares = np.full(11, 1 / 11) if weight is None else w / w.sum()
+        expected = sum(s * G @ G.T for s, G in zip(shares, slopes, strict=True))
+        found = f.agop(NEW, sample_weight=weight)
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+        np.testing.assert_array_equal(found, found.T)
+        diagonal = f.agop(NEW, diagonal=True, sample_weight=weight)
+        np.testing.assert_allclose(diagonal, np.diag(expected), atol=1e-7)
+    repeated = np.repeat(NEW, w.astype(int), axis=0)
+    np.testing.assert_allclose(f.agop(repeated), f.agop(NEW, sample_weight=w), rtol=1e-12)
+    sparse = f.agop(sp.csr_array(NEW))
+    np.testing.assert_allclose(sparse, f.agop(NEW), rtol=1e-11)
+
+
+def test_agop_leaves_out_terms_of_the_point_itself():
+    for kernel in (mercer.Matern(nu=0.5), mercer.PowerExponential(1.0, 0.5, 0.8)):
+        f = Function(kernel, X, ALPHA)
+        parts = []
+        for i in range(9):
+            others = np.arange(9) != i
+            parts.append(Function(kernel, X[others], ALPHA[others]).gradient(X[[i]])[0])
+        expected = np.mean([np.outer(g, g) for g in parts], axis=0)
+        np.testing.assert_allclose(f.agop(X), expected, rtol=1e-9)
+
+
+def test_agop_in_blocks_and_of_little(monkeypatch):
+    f = Function(RBF(), X, rng.standard_normal((9, 2)))
+    whole = f.agop(NEW)
+    monkeypatch.setattr("mercer.rkhs.function.ENTRIES", 12)  # two rows at a time
+    np.testing.assert_allclose(f.agop(NEW), whole, rtol=1e-12)
+    none = Function(RBF(), X[:0], np.zeros(0))
+    np.testing.assert_array_equal(none.agop(NEW), np.zeros((3, 3)))
+    torch = pytest.importorskip("torch")
+    found = f.agop(torch.as_tensor(NEW))
+    np.testing.assert_allclose(found.numpy(), whole, rtol=1e-12)
+
+
+def test_agop_refuses():
+    f = Function(RBF(), X, ALPHA)
+    for weight, words in [
+        (np.ones(3), r"weights have shape \(3,\), expected \(11,\)"),
+        (-np.ones(11), "weights must be finite, ≥ 0"),
+        (np.zeros(11), "not all zero"),
+        (["a"] * 11, "weights are not numbers"),
+    ]:
+        with pytest.raises(InvalidInput, match=f"Function.agop: sample_weight: .*{words}"):
+            f.agop(NEW, sample_weight=weight)
+    with pytest.raises(InvalidInput, match="there are no points"):
+        f.agop(NEW[:0])
+    with pytest.raises(InvalidInput, match="a gradient needs points that are vectors"):
+        Function(mercer.Spectrum(1), ["ab"], [1.0]).agop(["a"])
+    wide = Function(RBF(), np.zeros((1, 3000)), [1.0])
+    with mercer.config(memory="100MB"), pytest.raises(mercer.errors.MemoryBudgetExceeded):
+        wide.agop(np.zeros((2, 3000)))
+    with mercer.config(memory="100MB"):
+        assert wide.agop(np.zeros((2, 3000)), diagonal=True).shape == (3000,)

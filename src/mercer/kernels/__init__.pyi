@@ -81,6 +81,7 @@ from mercer.kernels.radial import (
     RBF as RBF,
     Attraction as Attraction,
     Matern as Matern,
+    PowerExponential as PowerExponential,
     RationalQuadratic as RationalQuadratic,
     matern_profile as matern_profile,
     radial_part as radial_part,
@@ -122,7 +123,12 @@ from mercer.kernels.tables import (
 )
 from mercer.kernels.text import BagOfWords as BagOfWords
 from mercer.kernels.time_series import GlobalAlignment as GlobalAlignment
-from mercer.kernels.transforms import OnColumns as OnColumns, ScaledBy as ScaledBy, Warped as Warped
+from mercer.kernels.transforms import (
+    InMetric as InMetric,
+    OnColumns as OnColumns,
+    ScaledBy as ScaledBy,
+    Warped as Warped,
+)
 from mercer.kernels.user import (
     Counterexample as Counterexample,
     Explicit as Explicit,
@@ -160,6 +166,7 @@ __all__ = [
     "Geometric",
     "GlobalAlignment",
     "Graphlet",
+    "InMetric",
     "Kernel",
     "KernelReport",
     "Laplacian",
@@ -178,6 +185,7 @@ __all__ = [
     "Periodic",
     "Polynomial",
     "Power",
+    "PowerExponential",
     "Precomputed",
     "Product",
     "Propagation",

@@ -23,7 +23,7 @@ class Kernel(Parameterized):
 
     ``k(X)`` and ``k(X, Y)`` are always the matrix of kernel values. A kernel holds parameters,
     never data. Kernels combine: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, `exp`, `series`,
-    `warp`, `scale_by`, `on`, `normalized`, `repaired`, `with_missing`.
+    `warp`, `in_metric`, `scale_by`, `on`, `normalized`, `repaired`, `with_missing`.
 
     An author of a kernel derives from `Radial`, `Dot`, `Scalar`, `Explicit` or `Pairwise` and
     writes one formula; see the guide "How to add a kernel".
@@ -352,6 +352,18 @@ class Kernel(Parameterized):
         from mercer.kernels.transforms import Warped
 
         return Warped(self._copied(), f)
+
+    def in_metric(self, matrix: Any) -> Kernel:
+        """Return k(Ax, Ax′) for a matrix A, see `mercer.kernels.InMetric`.
+
+        Parameters
+        ----------
+        matrix : array of shape (r, d)
+            The matrix A, which maps points of d numbers to r numbers; AᵀA is the metric.
+        """
+        from mercer.kernels.transforms import InMetric
+
+        return InMetric(self._copied(), matrix)
 
     def on(self, columns: Any) -> Kernel:
         """Return k on columns: a name, position, slice or list; products are tensor products."""

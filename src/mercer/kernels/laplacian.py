@@ -1,4 +1,4 @@
-"""The Laplacian kernel, a profile of the ℓ₁ distance."""
+"""The Laplacian kernel, a profile of the ℓ₁ distance, and profiles of ℓₚ distances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer.engines.device import fused_form
 from mercer.kernels.bound import Bound, dense_rows
 from mercer.kernels.geometry import Geometry, radial
-from mercer.kernels.metric import SCALED, Radial, as_they_came
+from mercer.kernels.metric import LARGEST, SCALED, Radial, RadialBound, as_they_came
 from mercer.kernels.scales import median_distance, standard_deviation
 from mercer.kernels.spectral import Independent
 
@@ -137,5 +137,60 @@ class LaplacianBound(Bound):
         x, y = self._both(rows, cols)
         columns = [
             -(G * self.xp.sign(x[:, k, None] - y[None, :, k])).sum(1) for k in range(x.shape[1])
+        ]
+        return self.kernel._from_metric(self.xp.stack(columns, 1), self._X)
+
+
+class PowerBound(RadialBound):
+    """Tiles of κ(s), s = Σₖ |(xₖ−yₖ)/ℓₖ|^p with p < 2."""
+
+    rows_of = Bound.rows_of
+
+    def __init__(self, kernel: Any, X: Any, Y: Any = None):
+        Bound.__init__(self, kernel, X, Y)
+        self._X, self.degree = X, float(kernel.norm)
+        # Of a small power of it a difference must have its digits: none is of rounded x/ℓ.
+        self._exact = True
+        self._x, self._y, self._unit = as_they_came(self)
+
+    def fused(self) -> Any:
+        """Return what a device multiplies by without tiles."""
+        if self.xp is np:
+            return None
+        form = "absolutes" if self.degree == 1 else "powers"
+        return fused_form(form, self._x, self._y, self.kernel._profile, self._unit, self.degree)
+
+    def squared(self, rows: slice, cols: slice) -> Any:
+        """Return Σₖ |(xₖ−yₖ)/ℓₖ|^p on a tile."""
+        s = self.zeros((rows.stop - rows.start, cols.stop - cols.start))
+        if self.degree == 1 and self.xp is np:
+            from mercer.jit import manhattan
+
+            x, y = dense_rows(self._x, rows), dense_rows(self._y, cols)
+            manhattan(x, np.ascontiguousarray(y.T), self._unit, s)
+        else:
+            with np.errstate(over="ignore"):
+                for gap in self._gaps(rows, cols):
+                    s = s + self._raised(gap, self.degree)
+        return s.clip(max=LARGEST[self._type])
+
+    def _raised(self, gap: Any, p: float) -> Any:
+        """Return |Δ|^p, and 0 where Δ = 0: infinite powers and slopes there multiply 0."""
+        size = abs(gap)
+        if p > 0 and not self.whole:
+            return size**p
+        there = size > 0
+        return self.xp.where(there, size, self.xp.ones_like(size)) ** p * there
+
+    def _by_column(self, rows: slice, cols: slice, G: Any) -> Any:
+        gaps = self._gaps(rows, cols)
+        return self.xp.stack([(G * self._raised(gap, self.degree)).sum() for gap in gaps])
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σⱼ Cᵢⱼ κ′(sᵢⱼ) p|xₖ−yₖ|^(p−1) sign(xₖ−yₖ), 0 of coordinates that coincide."""
+        _, G = self._weighted_slope(rows, cols, self.degree * C)
+        columns = [
+            (G * self._raised(gap, self.degree - 1) * self.xp.sign(gap)).sum(1)
+            for gap in self._gaps(rows, cols)
         ]
         return self.kernel._from_metric(self.xp.stack(columns, 1), self._X)

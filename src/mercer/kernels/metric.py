@@ -174,6 +174,11 @@ class Radial(Kernel):
         """Whether the metric is one length scale for all columns, or one for each."""
         return type(self)._to_metric is Radial._to_metric
 
+    @property
+    def _euclidean(self) -> bool:
+        """Whether s is the squared Euclidean distance in the metric, as `RadialBound` takes it."""
+        return type(self)._bind is Radial._bind
+
 
 def as_they_came(bound: Any) -> tuple[Any, Any, Any]:
     """Return both collections for differences, and what multiplies the differences of a column.
@@ -197,6 +202,7 @@ class RadialBound(Bound):
     """Tiles of a radial kernel: one product for the squared distances, then the profile."""
 
     fresh = True
+    degree: float = 2  # of the differences in s
 
     def __init__(self, kernel: Radial, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
@@ -369,9 +375,9 @@ class RadialBound(Bound):
             if name != "length_scale":
                 out.append((C * shape[name]).sum().reshape(1))
             elif value.size == 1:
-                out.append((-2 * (G * s).sum()).reshape(1))  # ∂s/∂log ℓ = −2s
+                out.append((-self.degree * (G * s).sum()).reshape(1))  # ∂s/∂log ℓ = −2s
             else:
-                out.append(-2 * self._by_column(rows, cols, G))
+                out.append(-self.degree * self._by_column(rows, cols, G))
         if not out:
             return self.zeros((0,), wide=True)
         return np.concatenate(out) if self.xp is np else self.xp.cat(out).to(self.xp.float64)

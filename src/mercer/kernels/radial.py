@@ -1,4 +1,4 @@
-"""Radial kernels: RBF, Matérn, rational quadratic."""
+"""Radial kernels: RBF, Matérn, rational quadratic, powered exponential."""
 
 from __future__ import annotations
 
@@ -11,14 +11,24 @@ from numpy.polynomial import Polynomial
 
 from mercer.checks import check_parameter
 from mercer.domains import beside, is_torch, namespace
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotAKernel, who
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
+from mercer.kernels.bound import Bound
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.geometry import Geometry, radial
+from mercer.kernels.laplacian import PowerBound
 from mercer.kernels.metric import Radial
 from mercer.kernels.parameters import check_covariance
-from mercer.kernels.spectral import RotationInvariant
+from mercer.kernels.scales import median_distance, standard_deviation
+from mercer.kernels.spectral import (
+    LONGEST,
+    Independent,
+    Measure,
+    RotationInvariant,
+    positive_stable,
+    symmetric_stable,
+)
 
 # ---- The Matérn profile and its slope for every ν > 0, as functions of the squared distance ----
 
@@ -35,7 +45,7 @@ def matern_profile(s: Any, nu: float, xp: Any) -> Any:
     if nu == np.inf:
         return xp.exp(-0.5 * s)
     if is_torch(s) and s.requires_grad:
-        return _with_slope(s, nu, xp)
+        return _with_slope(s, matern_profile, matern_slope, nu, xp)
     if nu == 0.5:
         return xp.exp(-xp.sqrt(s))
     if nu == 1.5:
@@ -47,20 +57,20 @@ def matern_profile(s: Any, nu: float, xp: Any) -> Any:
     return _through_numpy(lambda t: _bessel_form(nu, np.sqrt(2 * nu * t)), s)
 
 
-def _with_slope(s: Any, nu: float, torch: Any) -> Any:
+def _with_slope(s: Any, profile: Any, slope: Any, shape: float, torch: Any) -> Any:
     """Return κ(s) with κ′ for autograd: through √s it would be 0·∞ where two points coincide."""
 
     class Profile(torch.autograd.Function):
         @staticmethod
         def forward(ctx, s):
             ctx.save_for_backward(s)
-            return matern_profile(s.detach(), nu, torch)
+            return profile(s.detach(), shape, torch)
 
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx, cotangent):
             (s,) = ctx.saved_tensors
-            return cotangent * matern_slope(s, nu, torch)
+            return cotangent * slope(s, shape, torch)
 
     return Profile.apply(s)
 
@@ -370,6 +380,147 @@ class RationalQuadratic(Radial):
         return {"alpha": self.alpha * (u / (1 + u) - log) * xp.exp(-self.alpha * log)}
 
 
+# ---- Powers of a distance ----
+
+
+LEAST_POWER = 1e-2  # of the norm, for tuning: below, all points but the nearest look alike
+ROUNDING = 1e-12  # by which exp(log p) may exceed p
+
+
+def power_profile(s: Any, e: float, xp: Any) -> Any:
+    """Return κ(s) = exp(−sᵉ)."""
+    if is_torch(s) and s.requires_grad:
+        return _with_slope(s, power_profile, power_slope, e, xp)
+    return xp.exp(-_raised(s, e, xp))
+
+
+def power_slope(s: Any, e: float, xp: Any) -> Any:
+    """Return κ′(s); 0 at s = 0 where it is infinite (e < 1), and where it would overflow."""
+    if e == 1:
+        return -xp.exp(-s)
+    positive = s > 0
+    t = xp.where(positive, s, xp.ones_like(s))
+    with np.errstate(over="ignore"):
+        d = -e * t ** (e - 1) * xp.exp(-_raised(t, e, xp))
+    return xp.where(positive & xp.isfinite(d), d, xp.zeros_like(d))
+
+
+def _raised(s: Any, e: float, xp: Any) -> Any:
+    return s if e == 1 else xp.sqrt(s) if e == 0.5 else s**e
+
+
+class PowerExponential(Radial):
+    r"""Powered exponential kernel exp(−(‖x−x′‖ₚ/ℓ)^q), of the Euclidean distance or another.
+
+    With one length scale for each column, exp(−(Σₖ |(xₖ−x′ₖ)/ℓₖ|^p)^{q/p}). p = q is a product over
+    columns. p = 2, the default, gives `Matern` of ν = ½ at q = 1 and `RBF` of length scale ℓ/√2 at
+    q = 2; p = q = 1 is `Laplacian`.
+
+    *Valid when* ℓ > 0 and 0 < q ≤ p ≤ 2. Characteristic. Functions are continuous, and smooth only
+    at q = p = 2. With p < 2 it costs d passes over the matrix instead of one product.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale", default=1.0
+        "median": the median distance between points in the norm p; "scale": d^(1/p) times the
+        standard deviation of the entries.
+    power : float, default=1.0
+        The exponent q of the distance, up to `norm`; smaller is rougher. It is tuned.
+    norm : float, default=2.0
+        Which distance: p = 2 is the Euclidean one, 1 the sum of absolute differences. Not tuned.
+
+    Examples
+    --------
+    >>> from mercer import PowerExponential
+    >>> PowerExponential(power=1.5)([[0.0], [2.0]]).round(4)
+    array([[1.    , 0.0591],
+           [0.0591, 1.    ]])
+    """
+
+    characteristic = True
+    workspace = 6
+    _tunable = ("length_scale", "power")
+
+    def __init__(self, length_scale: Any = 1.0, power: float = 1.0, norm: float = 2.0):
+        super().__init__(length_scale=length_scale, power=power, norm=norm)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_parameter("power", self.power, 0.0)
+        check_parameter("norm", self.norm, 0.0)
+        if self.norm > 2:
+            raise NotAKernel(
+                f"{who()}: norm={self.norm!r}; distances of a norm p > 2 give no kernel. Use "
+                "0 < norm ≤ 2."
+            )
+        if self.power > self.norm * (1 + ROUNDING):
+            raise NotAKernel(
+                f"{who()}: power={self.power!r} with norm={self.norm!r}; exp(−distance^power) is a "
+                "kernel for 0 < power ≤ norm only. Use a smaller power, or a larger norm, up to 2."
+            )
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Bounds of `theta`: the power stays within the norm."""
+        rows = super().bounds
+        rows[-1] = np.log([LEAST_POWER * self.norm, self.norm])
+        return rows
+
+    @property
+    def _exponent(self) -> float:
+        """The power of s = Σ|Δ/ℓ|^p."""
+        return min(float(self.power) / float(self.norm), 1.0)
+
+    @property
+    def _rough(self) -> bool:  # type: ignore[override]
+        return self._exponent < 1
+
+    @property
+    def _euclidean(self) -> bool:
+        return self.norm == 2 and type(self)._bind is PowerExponential._bind
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        p = float(self.norm)
+        if self.length_scale == "median":
+            return {"length_scale": median_distance(X, sample_weight, p)}
+        return {"length_scale": X.shape[1] ** (1 / p) * standard_deviation(X, sample_weight)}
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return super()._bind(X, Y) if self.norm == 2 else PowerBound(self, X, Y)
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        return power_profile(s, self._exponent, xp)
+
+    def _slope(self, s: Any, xp: Any) -> Any:
+        return power_slope(s, self._exponent, xp)
+
+    def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
+        t = _raised(s, self._exponent, xp)
+        log = xp.log(xp.where(t > 0, t, xp.ones_like(t)))
+        return {"power": -t * log * xp.exp(-t)}
+
+    def _geometry(self) -> Geometry | None:
+        if self.norm not in (1, 2):
+            return None
+        half = 0.5 * float(self.power)
+        return radial(self, lambda s: -np.expm1(-(s**half)), norm=int(self.norm))
+
+    def _spectral(self, columns: list) -> Measure:
+        # exp(−Sᵉ) = E exp(−τS) for a positive stable variable τ of index e, S = Σ|Δ/ℓ|^p, and
+        # exp(−τ|t|^p) is the characteristic function of τ^(1/p) times a symmetric stable variable
+        d, p, e = len(columns), float(self.norm), self._exponent
+        if p == 2:
+            return RotationInvariant(self, d, lambda U: 2 * positive_stable(U, e), 2)
+        like = np.empty((0, d))
+
+        def frequencies(U: np.ndarray, shared: np.ndarray) -> np.ndarray:
+            with np.errstate(over="ignore"):
+                omega = positive_stable(shared, e)[:, None] ** (1 / p) * symmetric_stable(U, p)
+            return self._from_metric(np.clip(omega, -(LONGEST**0.5), LONGEST**0.5), like)
+
+        return Independent(d, frequencies, 2, shared=2)
+
+
 # ---- Where a sum of radial kernels is largest: what pre-images and mean shifts ask for ----
 
 
@@ -385,8 +536,7 @@ def radial_part(kernel: Kernel) -> Any:
     if isinstance(kernel, Product):
         rest = [k for k in kernel._kernels() if not (isinstance(k, Constant) and k.value > 0)]
         return radial_part(rest[0]) if len(rest) == 1 else None
-    plain = isinstance(kernel, Radial) and type(kernel)._bind is Radial._bind
-    return kernel if plain else None
+    return kernel if isinstance(kernel, Radial) and kernel._euclidean else None
 
 
 class Attraction:

@@ -165,13 +165,14 @@ def scale_meant(word: str, X: Any, sample_weight: Any) -> float:
 
 
 # ------------------------------------------------------------------------------------ median
-def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean") -> float:
+def median_distance(X: Any, sample_weight: Any = None, metric: str | float = "euclidean") -> float:
     """Return the weighted median of the distances between distinct points; 1 when there are none.
 
     Pairs count with the product of their weights and coinciding points not at all, so repeating a
     point is the same as weighting it. Beyond 1000 points (of more than 400 columns
     fewer, down to 200) a subset decides that is evenly spread along a line; it depends neither on
-    the order of the points nor on whether one is weighted or given several times.
+    the order of the points nor on whether one is weighted or given several times. A metric is one
+    of SciPy's names, or the p of an ℓₚ distance.
     """
     most = min(SUBSAMPLE, max(200, int((WORK / max(1, X.shape[1])) ** 0.5)))
     if on_gpu(X):
@@ -248,8 +249,13 @@ def _entries_of(X: Any) -> np.ndarray:
 class Pairs:
     """The distances of pairs i < j and the products of their weights, some rows at a time."""
 
-    def __init__(self, X: np.ndarray, w: np.ndarray, metric: str):
-        self.X, self.w, self.metric = X, w, metric
+    def __init__(self, X: np.ndarray, w: np.ndarray, metric: str | float):
+        self.X, self.w = X, w
+        # SciPy has loops of their own for these, and no others for the rest.
+        names: dict[Any, Any] = {1.0: "cityblock", 2.0: "euclidean"}
+        name = names.get(metric, metric)
+        named = isinstance(name, str)
+        self.metric: dict = {"metric": name} if named else {"metric": "minkowski", "p": name}
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         from scipy.spatial.distance import cdist
@@ -259,7 +265,7 @@ class Pairs:
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             later = np.arange(start, n)[None, :] > np.arange(start, rows.stop)[:, None]
-            distances = cdist(self.X[rows], self.X[start:], self.metric)
+            distances = cdist(self.X[rows], self.X[start:], **self.metric)
             weights = self.w[rows][:, None] * self.w[None, start:]
             yield distances[later], weights[later]
 

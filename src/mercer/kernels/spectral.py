@@ -30,15 +30,20 @@ __all__ = [
     "Independent",
     "Measure",
     "Mixture",
+    "Projected",
     "RotationInvariant",
     "Source",
+    "positive_stable",
     "require_spectral",
     "spectral_measure",
+    "stationary",
+    "symmetric_stable",
 ]
 
 #: How frequencies may be drawn.
 METHODS = ("orthogonal", "plain", "quasi")
 LONGEST = 1e200  # of a squared frequency; beyond it the phase is noise, and infinity would be NaN
+TOP = np.log(LONGEST)
 TINY = 2.0**-53  # uniform numbers stay as far from 0 and 1, where quantiles are infinite
 
 
@@ -47,13 +52,19 @@ def require_spectral(kernel: Any) -> None:
     if not hasattr(kernel, "_spectral") or not _is_its_own(kernel):
         raise InvalidInput(
             f"{kernel} has no known spectral density, so that no random frequencies can be drawn "
-            "for it. RBF, Matern, RationalQuadratic, Laplacian, Periodic, SpectralMixture, "
-            "CosineDifference and constants have one, and so have their sums, products, powers and "
-            "choices of columns; a kernel of your own says it in _spectral(columns). Use "
-            "mercer.Nystroem, which takes any kernel."
+            "for it. RBF, Matern, RationalQuadratic, PowerExponential, Laplacian, Periodic, "
+            "SpectralMixture, CosineDifference and constants have one, and so have their sums, "
+            "products, powers, metrics and choices of columns; a kernel of your own says it in "
+            "_spectral(columns). Use mercer.Nystroem, which takes any kernel."
         )
     for part in kernel._kernels():
         require_spectral(part)
+
+
+def stationary(kernel: Any) -> bool:
+    """Whether k(x, x′) is known to be a function of x − x′: it has a spectral measure."""
+    own = hasattr(kernel, "_spectral") and _is_its_own(kernel)
+    return own and all(map(stationary, kernel._kernels()))
 
 
 def spectral_measure(kernel: Any, columns: list[Any]) -> Measure:
@@ -168,13 +179,16 @@ class RotationInvariant(Measure):
     d : int
         Number of columns.
     quantile : callable, optional
-        The quantile function of τ; τ = 1 where it is not given.
+        The quantile function of τ; τ = 1 where it is not given. With p > 1, what makes τ of uniform
+        numbers (n, p).
+    p : int, default=1
+        Uniform numbers that τ takes.
     """
 
     mass = 1.0
 
-    def __init__(self, kernel: Any, d: int, quantile: Callable | None = None):
-        self._kernel, self._d, self._quantile = kernel, d, quantile
+    def __init__(self, kernel: Any, d: int, quantile: Callable | None = None, p: int = 1):
+        self._kernel, self._d, self._quantile, self._p = kernel, d, quantile, p
         self.columns = tuple(range(d))
 
     def draw(self, n: int, source: Source) -> Draws:
@@ -183,11 +197,12 @@ class RotationInvariant(Measure):
 
         if source.method == "orthogonal" and self._d:
             omega = source.directions(n, self._d)
-            u = source.uniform(n, 1)[:, 0] if self._quantile else None
+            u = source.uniform(n, self._p) if self._quantile else None
         else:
-            U = source.uniform(n, self._d + (self._quantile is not None))
-            omega, u = ndtri(U[:, : self._d]), U[:, -1] if self._quantile else None
-        if self._quantile is not None:
+            U = source.uniform(n, self._d + (self._p if self._quantile else 0))
+            omega, u = ndtri(U[:, : self._d]), U[:, self._d :]
+        if self._quantile is not None and u is not None:
+            u = u[:, 0] if self._p == 1 else u
             with np.errstate(divide="ignore", over="ignore"):
                 tau = np.minimum(self._quantile(u), LONGEST)
             omega = omega * np.sqrt(tau)[:, None]
@@ -205,18 +220,24 @@ class Independent(Measure):
         Takes uniform numbers (n, d, p), returns frequencies (n, d).
     p : int, default=1
         Uniform numbers that a column takes.
+    shared : int, default=0
+        Uniform numbers that all columns take together, (n, shared): a second argument of
+        `quantile` where there are any. Columns are independent of one another given these.
     """
 
     mass = 1.0
 
-    def __init__(self, d: int, quantile: Callable, p: int = 1):
-        self._d, self._quantile, self._p = d, quantile, p
+    def __init__(self, d: int, quantile: Callable, p: int = 1, shared: int = 0):
+        self._d, self._quantile, self._p, self._shared = d, quantile, p, shared
         self.columns = tuple(range(d))
 
     def draw(self, n: int, source: Source) -> Draws:
         """Return n frequencies of equal weight."""
-        U = source.uniform(n, self._d * self._p).reshape(n, self._d, self._p)
-        return Draws(self._quantile(U), np.full(n, 1 / n))
+        U = source.uniform(n, self._d * self._p + self._shared)
+        U, shared = np.split(U, [self._d * self._p], axis=1)
+        own = U.reshape(n, self._d, self._p)
+        omega = self._quantile(own, shared) if self._shared else self._quantile(own)
+        return Draws(omega, np.full(n, 1 / n))
 
 
 class Mixture(Measure):
@@ -279,6 +300,42 @@ class Embedded(Measure):
         omega = np.zeros((n, self._d))
         omega[:, self._places] = inner.frequencies
         return Draws(omega, inner.weights)
+
+
+class Projected(Measure):
+    """The measure of k(Ax, Ax′): frequencies Aᵀω."""
+
+    def __init__(self, part: Measure, A: np.ndarray):
+        self._part, self._A = part, A
+        self.mass, self.enough = part.mass, part.enough
+        self.columns = tuple(np.flatnonzero(A[list(part.columns)].any(0)).tolist())
+
+    def draw(self, n: int, source: Source) -> Draws:
+        """Return frequencies of the points as they came."""
+        inner = self._part.draw(n, source)
+        return Draws(inner.frequencies @ self._A, inner.weights)
+
+
+# Chambers, Mallows & Stuck, JASA 71 (1976): stable variables of two uniform numbers, in logarithms
+# as the powers leave the range of floats.
+
+
+def positive_stable(U: np.ndarray, a: float) -> np.ndarray:
+    """Return τ > 0 with E exp(−tτ) = exp(−tᵃ), 0 < a ≤ 1, for uniform numbers (…, 2)."""
+    if a == 1:
+        return np.ones(U.shape[:-1])
+    v, w = np.pi * U[..., 0], -np.log(U[..., 1])
+    rest = (1 - a) / a * (np.log(np.sin((1 - a) * v)) - np.log(w))
+    return np.exp(np.minimum(np.log(np.sin(a * v)) - np.log(np.sin(v)) / a + rest, TOP))
+
+
+def symmetric_stable(U: np.ndarray, p: float) -> np.ndarray:
+    """Return ω with E cos(tω) = exp(−|t|^p), 0 < p < 2, for uniform numbers (…, 2)."""
+    v, w = np.pi * (U[..., 0] - 0.5), -np.log(U[..., 1])
+    rest = (1 - p) / p * (np.log(np.cos((1 - p) * v)) - np.log(w))
+    with np.errstate(divide="ignore"):  # sin(0): ω = 0
+        size = np.log(np.abs(np.sin(p * v))) - np.log(np.cos(v)) / p + rest
+    return np.copysign(np.exp(np.minimum(size, TOP)), v)
 
 
 def _union(parts: list[Measure]) -> tuple[int, ...]:

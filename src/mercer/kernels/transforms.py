@@ -1,4 +1,4 @@
-"""Kernels seen through a map of the points: warp, scaling, columns."""
+"""Kernels seen through a map of the points: warp, metric, scaling, columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, Objects, Table, Tables, is_torch
+from mercer.domains import Domain, Objects, Table, Tables, Vectors, beside, is_torch
 from mercer.domains.tables import select
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
 from mercer.kernels.geometry import Geometry
-from mercer.kernels.parameters import check_callable
-from mercer.kernels.spectral import Embedded, spectral_measure
+from mercer.kernels.metric import HUGE
+from mercer.kernels.parameters import _short, check_callable
+from mercer.kernels.spectral import Embedded, Projected, spectral_measure, stationary
 
 
 class Mapped(Combination):
@@ -40,6 +41,22 @@ class Mapped(Combination):
     def _features(self, X: Any) -> Any:
         ((k, Z),) = self._inside(X)
         return k._features(Z)
+
+
+class MappedBound(CombinedBound):
+    """Tiles of the kernel on the images of the points."""
+
+    def __init__(self, kernel: Mapped, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self.fresh = self.parts[0].fresh
+
+    def times(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
+        """Multiply a tile by k, in place."""
+        return self.parts[0].times(tile, rows, cols)
+
+    def fused(self) -> Any:
+        """Return what a device multiplies by: the matrix is that of the images."""
+        return self.parts[0].fused()
 
 
 class WarpedBound(CombinedBound):
@@ -81,6 +98,164 @@ class Warped(Mapped):
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.warp({getattr(self.function, '__name__', 'f')})"
+
+
+class InMetricBound(MappedBound):
+    """Tiles of the kernel on AX."""
+
+    def __init__(self, kernel: InMetric, X: Any, Y: Any = None):
+        X, Y = kernel._moved(X, Y)
+        super().__init__(kernel, X, Y)
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return the gradient by the chain rule, AᵀG."""
+        inner = self.parts[0].pull_points(rows, cols, C)
+        return inner @ beside(self.kernel._array(), inner)
+
+
+class InMetric(Mapped):
+    r"""k(Ax, Ax′) for a matrix A: a kernel in the metric AᵀA, as ``kernel.in_metric(A)``.
+
+    Of a radial kernel that is the profile of the Mahalanobis distance ‖A(x − x′)‖. A may have fewer
+    rows than columns: then k looks at r directions only. Words such as ``"median"`` are resolved
+    on AX. A is not tuned; `metric_vjp` tells how a sum of kernel values changes with it.
+
+    *Valid when* k is a kernel on rows of numbers. Characteristic where k is and A loses no
+    direction.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel k of rows of r numbers.
+    matrix : array of shape (r, d)
+        The matrix A.
+
+    Examples
+    --------
+    >>> from mercer import RBF
+    >>> k = RBF().in_metric([[1.0, -1.0]])
+    >>> k([[0.0, 0.0], [5.0, 5.0], [2.0, 0.0]]).round(4)
+    array([[1.    , 1.    , 0.1353],
+           [1.    , 1.    , 0.1353],
+           [0.1353, 0.1353, 1.    ]])
+    """
+
+    _bound = InMetricBound
+    _pointwise = False
+
+    def __init__(self, kernel: Kernel, matrix: Any):
+        super().__init__(kernel=kernel, matrix=matrix)
+
+    @speaks("in_metric")
+    def _check_params(self) -> None:
+        super()._check_params()
+        inner = self.kernel.domain
+        if not isinstance(inner, Vectors | Tables | Objects):
+            raise InvalidInput(
+                f"{who()}: {self.kernel} compares {inner.name}; a matrix multiplies rows of "
+                "numbers. Choose the columns of numbers with .on(columns) first."
+            )
+        try:
+            A = self._array()
+        except (OverflowError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{who()}: matrix is not one of numbers ({error}).") from error
+        if A.ndim != 2 or not A.size:
+            raise InvalidInput(
+                f"{who()}: matrix has shape {A.shape}; give one of shape (r, d), a column for each "
+                "column of X. Scales alone are length_scale, one for each column."
+            )
+        if not np.isfinite(A).all():
+            raise InvalidInput(
+                f"{who()}: matrix has entries that are not finite (NaN or inf); give finite "
+                "numbers."
+            )
+
+    def _array(self) -> np.ndarray:
+        """Return the matrix A in float64."""
+        return np.asarray(self.matrix, dtype=np.float64)
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """Rows of numbers."""
+        return Vectors()
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """Whether k is characteristic and x is known from Ax."""
+        A = self._array()
+        return self.kernel.characteristic and np.linalg.matrix_rank(A) == A.shape[1]
+
+    def _route(self, X: Any) -> Any:
+        A = self._array()
+        if X.shape[1] != A.shape[1]:
+            raise InvalidInput(
+                f"in_metric: the matrix is {A.shape[0]} × {A.shape[1]} and X has {X.shape[1]} "
+                "columns; it must have as many."
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = X @ beside(A, X).T
+        if not bool((Z.isfinite() if is_torch(Z) else np.isfinite(Z)).all()):
+            raise InvalidInput(
+                "in_metric: A x overflows; the entries of the matrix are too large for these "
+                "points. Divide the matrix, or the columns, by their size."
+            )
+        return Z
+
+    def _moved(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return both collections moved to their centre, where k sees differences alone.
+
+        Ax of far points is rounded relative to x, and A(x − centre) is not.
+        """
+        if sp.issparse(X) or not len(X) or not stationary(self.kernel):
+            return X, Y
+        values = X.detach() if is_torch(X) else X
+        if not (float(values.max()) < HUGE and float(values.min()) > -HUGE):
+            return X, Y
+        centre = X.mean(0)
+        return X - centre, None if Y is None else Y - centre
+
+    def metric_vjp(self, X: Any, W: Any, Y: Any = None) -> Any:
+        """Return Σᵢⱼ Wᵢⱼ ∂k(Axᵢ, Ayⱼ)/∂A, shape (r, d), tile by tile.
+
+        Parameters
+        ----------
+        X, Y : arrays of shape (n, d) and (m, d)
+            Points; Y defaults to X.
+        W : array of shape (n, m)
+            Weights, such as the derivative of a loss in each kernel value.
+
+        Examples
+        --------
+        >>> from mercer import Linear
+        >>> k = Linear().in_metric([[3.0, 1.0]])
+        >>> k.metric_vjp([[1.0, 2.0]], [[1.0]])  # of (3·1 + 1·2)²
+        array([[10., 20.]])
+        """
+        kernel = self._ready(X, Y)
+        X, Y = kernel._moved(*kernel._checked(X, Y))
+        W = W if is_torch(W) else np.asarray(W)
+        shape = (X.shape[0], X.shape[0] if Y is None else Y.shape[0])
+        if tuple(W.shape) != shape:
+            raise InvalidInput(f"metric_vjp: W has shape {tuple(W.shape)}, expected {shape}.")
+        inner, Z = kernel.kernel, kernel._route(X)
+        if Y is None:
+            return (X.T @ inner.gradient(Z, None, W + W.T)).T
+        V = kernel._route(Y)
+        return (X.T @ inner.gradient(Z, V, W) + Y.T @ inner.gradient(V, Z, W.T)).T
+
+    def _geometry(self) -> Geometry | None:
+        (g,) = self._geometries()
+        if g is None or g.key is None:
+            return g
+        A = self._array()
+        return replace(g, key=("metric", A.shape, A.tobytes(), *g.key))
+
+    def _spectral(self, columns: list) -> Projected:
+        A = self._array()
+        return Projected(spectral_measure(self.kernel, list(range(len(A)))), A)
+
+    def __repr__(self) -> str:
+        return f"{_factor(self.kernel, '.')}.in_metric({_short(self.matrix)})"
 
 
 class ScaledByBound(CombinedBound):
@@ -159,21 +334,16 @@ class ScaledBy(Combination):
         return f"{_factor(self.kernel, '.')}.scale_by({getattr(self.function, '__name__', 'f')})"
 
 
-class OnColumnsBound(CombinedBound):
+class OnColumnsBound(MappedBound):
     """Tiles of the kernel on the chosen columns."""
 
     def __init__(self, kernel: OnColumns, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
-        self.fresh = self.parts[0].fresh
         self._width = X.shape[1]
         columns = kernel._index()
         if not isinstance(columns, slice):
             columns = [X.names.index(c) if isinstance(c, str) else c for c in columns]
         self._positions = np.arange(self._width)[columns]
-
-    def times(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
-        """Multiply a tile by k, in place."""
-        return self.parts[0].times(tile, rows, cols)
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the gradient with zeros in the other columns."""

@@ -463,5 +463,5 @@ def _kind(kernel: Any) -> str | None:
         return None
     if type(kernel) is Laplacian:
         return "laplacian"
-    own_metric = type(kernel)._bind is not Radial._bind or not kernel._by_columns
+    own_metric = not kernel._euclidean or not kernel._by_columns
     return None if own_metric or kernel._rough else "rbf"

@@ -9,9 +9,11 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from mercer.checks import as_reals
 from mercer.domains import Domain, Packed, beside, concatenate, is_torch, namespace, to_host
-from mercer.errors import InvalidInput, speaking_for
+from mercer.errors import InvalidInput, speaking_for, who
 from mercer.kernels import Kernel, as_kernel, require_psd
+from mercer.memory import require_memory
 from mercer.operators import gram_of
 from mercer.settings import get_config
 
@@ -51,10 +53,29 @@ def mean_of_rows(F: Any, w: Any) -> Any:
     return first + (w if w.ndim == 1 else w.T) @ (F - first)
 
 
+def check_weights(weights: Any, n: int) -> np.ndarray:
+    """Return weights that sum to one."""
+    if n == 0:
+        raise InvalidInput(f"{who()}: there are no points; a mean needs at least one.")
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    try:
+        w = as_reals(weights)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{who()}: weights are not numbers ({error}).") from error
+    if w.shape != (n,):
+        raise InvalidInput(f"{who()}: weights have shape {w.shape}, expected ({n},): one a point.")
+    if not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
+        raise InvalidInput(f"{who()}: weights must be finite, ≥ 0, and not all zero.")
+    w = w / w.max()
+    return w / w.sum()
+
+
 # ---- Fewer points for the same function: greedy projection in the RKHS ----
 
 
 EPS = float(np.finfo(np.float64).eps)
+ENTRIES = 2**20  # of gradients held at a time
 SLACK = 0.9  # of the tolerated error, leaving the rest to rounding in whoever checks it
 
 
@@ -277,12 +298,7 @@ class Function:
         X : array of shape (n, d)
             Where; k must be differentiable.
         """
-        domain = self.kernel.domain
-        X = domain.check(X)
-        if isinstance(X, tuple) or len(X.shape) != 2 or not domain.holds_points:
-            raise InvalidInput(
-                f"{self!r}: a gradient needs points that are vectors, not {domain.name}."
-            )
+        X = self._vectors(X)
         if not len(self):
             zeros = np.zeros((*X.shape, *self.coef.shape[1:]))
             return _like(zeros, X) if is_torch(X) else zeros
@@ -290,6 +306,65 @@ class Function:
             return self.kernel.gradient(X, self.points, self.coef)
         columns = [self.kernel.gradient(X, self.points, c) for c in self.coef.T]
         return namespace(columns[0]).stack(columns, -1)
+
+    def _vectors(self, X: Any) -> Any:
+        """Return canonical points that are rows of numbers."""
+        domain = self.kernel.domain
+        X = domain.check(X)
+        if isinstance(X, tuple) or len(X.shape) != 2 or not domain.holds_points:
+            raise InvalidInput(
+                f"{self!r}: a gradient needs points that are vectors, not {domain.name}."
+            )
+        return X
+
+    def agop(self, X: Any, *, diagonal: bool = False, sample_weight: Any = None) -> Any:
+        r"""Return the average outer product of gradients, Σᵢ wᵢ ∇f(xᵢ)∇f(xᵢ)ᵀ / Σᵢ wᵢ.
+
+        Summed over outputs. Its eigenvectors are the directions along which f changes, most of all
+        first; its diagonal tells how much f changes with each column. ``kernel.in_metric(A)`` with
+        AᵀA = agop is a kernel that looks along them. A term of f whose point is x itself counts
+        nothing where the kernel has a kink there.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Where; k must be differentiable.
+        diagonal : bool, default=False
+            Whether to return the diagonal alone, the means of squares of ∂f/∂xⱼ.
+        sample_weight : array of shape (n,), optional
+            Weights ≥ 0; equal by default. A weight of 2 counts a row twice.
+
+        Returns
+        -------
+        array of shape (d, d) or (d,)
+            Symmetric and positive semidefinite, in float64.
+
+        Examples
+        --------
+        >>> from mercer import Function, Linear
+        >>> f = Function(Linear(), [[1.0, 2.0]], [1.0])  # f(x) = x₁ + 2x₂
+        >>> f.agop([[0.0, 0.0], [5.0, 1.0]])
+        array([[1., 2.],
+               [2., 4.]])
+        """
+        X = self._vectors(X)
+        n, d = X.shape
+        with speaking_for("Function.agop: sample_weight"):
+            w = check_weights(sample_weight, n)
+        if not diagonal:
+            what = f"Function.agop: a matrix of {d} × {d} numbers and its sum"
+            require_memory(3 * 8 * d * d, what, "Take diagonal=True", X)
+        kept = np.flatnonzero(w)
+        step = max(1, ENTRIES // max(1, d * self.n_outputs))  # of data alone, so that bits stay
+        total: Any = 0.0
+        for start in range(0, len(kept), step):
+            rows = kept[start : start + step]
+            G = self.gradient(self.kernel.domain.take(X, rows))
+            # one column a point and output, in a matrix of its own: G Gᵀ is symmetric to the bit
+            root = beside(np.sqrt(w[rows]), G)
+            G = (G.reshape(len(rows), d, -1) * root[:, None, None]).swapaxes(0, 1).reshape(d, -1)
+            total = total + ((G * G).sum(1) if diagonal else G @ G.T)
+        return total
 
     # -- geometry -----------------------------------------------------------------------------
     def inner(self, other: Function) -> Any:

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.checks import as_reals
 from mercer.domains import GramRows, beside, is_torch, namespace
 from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.kernels import RBF, Kernel, RadialBound, as_kernel, geometry_of, require_psd
 from mercer.memory import row_blocks
 from mercer.operators import equal_pairs, gram_of, spread
-from mercer.rkhs.function import Function, few_features, mean_of_rows
+from mercer.rkhs.function import Function, check_weights, few_features, mean_of_rows
 
 # ---- Mean embeddings: a sample, or a distribution, as one function of the RKHS ----
 
@@ -52,24 +51,6 @@ def mean_embedding(k: Any, X: Any, weights: Any = None) -> Function:
     points = kernel.domain.check(X)
     w = check_weights(weights, kernel.domain.size(points))
     return Function(kernel.fit_params(points, weights), points, w)
-
-
-def check_weights(weights: Any, n: int) -> np.ndarray:
-    """Return weights that sum to one."""
-    if n == 0:
-        raise InvalidInput(f"{who()}: there are no points; a mean needs at least one.")
-    if weights is None:
-        return np.full(n, 1.0 / n)
-    try:
-        w = as_reals(weights)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidInput(f"{who()}: weights are not numbers ({error}).") from error
-    if w.shape != (n,):
-        raise InvalidInput(f"{who()}: weights have shape {w.shape}, expected ({n},): one a point.")
-    if not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
-        raise InvalidInput(f"{who()}: weights must be finite, ≥ 0, and not all zero.")
-    w = w / w.max()
-    return w / w.sum()
 
 
 # ---- Squares that cancel: differences of features tell what those of kernel values do not ----

@@ -39,12 +39,14 @@ r, m = mercer.RBF(1.3), mercer.Matern(0.8, nu=2.5)
 kernels = [
     r, m, mercer.Matern(nu=0.5), mercer.Matern(nu=1.5), mercer.RationalQuadratic(alpha=0.7),
     mercer.Laplacian(2.0), mercer.Polynomial(3), mercer.Linear(), mercer.Cosine(),
-    mercer.RBF(np.arange(1.0, 6.0)), 2.5 * r + m,
+    mercer.RBF(np.arange(1.0, 6.0)), 2.5 * r + m, mercer.PowerExponential(2.0, 0.9, 1.4),
 ]
 for kernel in kernels:
     for t in (1, 3):
         e = error(kernel, X, Z, t)
         assert e < 2e-6, (kernel, t, e)
+for kernel in (r.on([0, 2]), m.in_metric(np.eye(5)[:2] + 0.1) + r):  # the matrix of the images
+    assert error(kernel, X[:40], Z[:30], 1) < 2e-6
 assert error(r, X, Z, 40) < 2e-6  # more right-hand sides than go at a time
 wide = torch.randn(20, 50, generator=g), torch.randn(30, 50, generator=g)
 assert error(mercer.RBF(8.0), *wide, 1) < 2e-6  # several chunks of columns of the data
@@ -54,7 +56,8 @@ assert error(r, *far, 1) < 1e-3  # moved to the origin first; float32 holds the 
 places = 1000.0 * torch.randn(3, 5, generator=g)
 spread = X + places[torch.arange(150) % 3], Z + places[torch.arange(70) % 3]
 assert r._bind(*spread).fused().form == "differences"
-for kernel in (r, mercer.RBF(np.arange(1.0, 6.0)), mercer.Laplacian(1.3)):
+for kernel in (r, mercer.RBF(np.arange(1.0, 6.0)), mercer.Laplacian(1.3),
+               mercer.PowerExponential(1.3, 0.6, 0.6)):
     assert error(kernel, *spread, 1) < 2e-6  # neither moved nor scaled before they are subtracted
 
 empty = r._bind(X[:0], Z).fused()

@@ -1,4 +1,4 @@
-"""K V and Kᵀ U on a device without K: one Triton program for radial, dot and ℓ₁ kernels.
+"""K V and Kᵀ U on a device without K: one Triton program for radial, dot and ℓₚ kernels.
 
 A bound kernel says with `fused()` what it is in these terms; None sends the caller to plain torch
 tiles, which are the oracle of what is here.
@@ -121,6 +121,8 @@ class _Symbol:
         return self.tape.write(f"tl.abs({self.name})")
 
     def __pow__(self, power: Any) -> _Symbol:
+        if isinstance(power, float) and 0 < power < math.inf:  # of s ≥ 0; 2^(c·log₂0) is 0
+            return self.tape.write(f"tl.exp2(tl.log2({self.name}) * {self.tape.constant(power)})")
         if not isinstance(power, int) or not 1 <= power <= 64:
             raise Untraceable(f"the power {power!r}")
         out, base = None, self
@@ -248,7 +250,8 @@ SPAN = 8192  # columns summed by one program; the sums of spans are added in flo
 WIDEST = 16  # right-hand sides at a time
 ENTRIES = 2**28  # of partial sums alive at a time
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # as Triton itself asks, at its import
-FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4}
+FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4, "powers": 5}
+BY_DIFFERENCES = ("differences", "absolutes", "powers")
 
 
 @lru_cache(maxsize=8)
@@ -289,14 +292,16 @@ class Fused:
 
     Parameters
     ----------
-    form : {"squares", "dot", "differences", "absolutes"}
-        s = ‖x‖² + ‖y‖² − 2xᵀy, xᵀy, Σ(xₖ−yₖ)², Σ|xₖ−yₖ|.
+    form : {"squares", "dot", "differences", "absolutes", "powers"}
+        s = ‖x‖² + ‖y‖² − 2xᵀy, xᵀy, Σ(xₖ−yₖ)², Σ|xₖ−yₖ|, Σ|xₖ−yₖ|^p.
     x, y : tensors of shape (n, d) and (m, d)
         Coordinates in which that is s; float32.
     profile : Profile
         κ.
     unit : tensor of shape (d,), optional
         What multiplies the differences of a column; by default 1.
+    p : float, default=1.0
+        That of "powers".
     """
 
     form: str
@@ -304,6 +309,7 @@ class Fused:
     y: Any
     profile: Profile
     unit: Any = None
+    p: float = 1.0
 
     def times(self, V: Any) -> Any:
         """Return K V in float64.
@@ -321,7 +327,7 @@ class Fused:
 
     @cached_property
     def _sides(self) -> _Sides:
-        return _sides(self.form, self.x, self.y, self.profile, self.unit)
+        return _sides(self.form, self.x, self.y, self.profile, self.unit, self.p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,12 +361,14 @@ class FusedScaled:
         return self.part.pull(U) * self.factor
 
 
-def fused_form(form: str, x: Any, y: Any, formula: Any, unit: Any = None) -> Fused | None:
+def fused_form(
+    form: str, x: Any, y: Any, formula: Any, unit: Any = None, p: float = 1.0
+) -> Fused | None:
     """Return a kernel as `Fused`, or None where plain tiles must do.
 
     Parameters
     ----------
-    form, x, y, unit
+    form, x, y, unit, p
         As of `Fused`.
     formula : callable
         ``formula(s, xp)``, the profile.
@@ -368,7 +376,7 @@ def fused_form(form: str, x: Any, y: Any, formula: Any, unit: Any = None) -> Fus
     if not available(x) or not available(y):
         return None
     profile = traced(formula)
-    return None if profile is None else Fused(form, x, y, profile, unit)
+    return None if profile is None else Fused(form, x, y, profile, unit, p)
 
 
 # ---------------------------------------------------------------------------------- the product
@@ -376,7 +384,8 @@ def fused_form(form: str, x: Any, y: Any, formula: Any, unit: Any = None) -> Fus
 class _Sides:
     """Both operands as the program reads them, squared norms, a factor, and their width.
 
-    Of differences the units of the columns are in the place of the norms.
+    Of differences the units of the columns are in the place of the norms, and their power in that
+    of the factor.
     """
 
     form: str
@@ -394,14 +403,14 @@ class _Sides:
         return replace(self, left=self.right, right=self.left, xn=self.yn, yn=self.xn)
 
 
-def _sides(form: str, x: Any, y: Any, profile: Profile, unit: Any = None) -> _Sides:
+def _sides(form: str, x: Any, y: Any, profile: Profile, unit: Any = None, p: float = 1.0) -> _Sides:
     import torch
 
     d = x.shape[1]
     none = torch.empty(0, dtype=torch.float32, device=x.device)
-    if form in ("differences", "absolutes"):
+    if form in BY_DIFFERENCES:
         unit = none if unit is None else unit
-        return _Sides(form, profile, x.contiguous(), y.contiguous(), unit, unit, width=d)
+        return _Sides(form, profile, x.contiguous(), y.contiguous(), unit, unit, p, width=d)
     chunk = next((c for c in (32, 64, 128) if 3 * d <= c), 64)
     width = -(-3 * d // chunk) * chunk
     xn = yn = none
@@ -462,7 +471,7 @@ def _launch(sides: _Sides, V: Any) -> Any:
         V = torch.nn.functional.pad(V.double(), (0, T - t))
     several = sides.width > sides.chunk
     # Differences use no tensor cores and want more registers for each entry.
-    differ = sides.form in ("differences", "absolutes")
+    differ = sides.form in BY_DIFFERENCES
     BM, BN = (64, 64) if differ else (128, 64 if T == 1 else 32)
     spans = -(-m // SPAN)
     together = max(1, min(spans, ENTRIES // (n * T)))

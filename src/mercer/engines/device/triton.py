@@ -88,8 +88,10 @@ def product(
                     gap *= tl.load(XN + k)
                 if FORM == 3:
                     s += gap * gap
-                else:
+                elif FORM == 4:
                     s += tl.abs(gap)
+                else:
+                    s += tl.exp2(tl.log2(tl.abs(gap)) * alpha)
         elif WIDTH == CHUNK:
             b = tl.load(B + to[None, :] * WIDTH + ks[:, None], mask=there[None, :], other=0.0)
             s = tl.dot(a, b)

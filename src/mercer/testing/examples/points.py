@@ -138,6 +138,8 @@ def width_of(kernel: Kernel) -> int | None:
     """Return the number of columns that the parameters of a kernel fix, or None."""
     if isinstance(kernel, mk.OnColumns | mk.Warped):
         return None
+    if isinstance(kernel, mk.InMetric):
+        return int(np.shape(kernel.matrix)[1])
     scale, covariance = (getattr(kernel, n, None) for n in ("length_scale", "covariance"))
     if covariance is not None:
         return len(covariance)
@@ -246,6 +248,10 @@ def kernel_examples() -> list[KernelExample]:
         "Matern-inf": Matern(1.5, math.inf),
         "RationalQuadratic": mk.RationalQuadratic(),
         "RationalQuadratic-columns": mk.RationalQuadratic([1.0, 2.0], 0.3),
+        "PowerExponential": mk.PowerExponential(0.8, 1.3),
+        "PowerExponential-norm": mk.PowerExponential([1.5, 0.6, 1.0], 0.9, 1.4),
+        "PowerExponential-sums": mk.PowerExponential("median", 0.6, 1.0),
+        "PowerExponential-rough": mk.PowerExponential(2.0, 0.4, 0.7),
         "Laplacian": mk.Laplacian(),
         "Laplacian-columns": mk.Laplacian([0.5, 2.0]),
         "Periodic": mk.Periodic(),
@@ -282,6 +288,9 @@ def kernel_examples() -> list[KernelExample]:
         "Exp-rbf": (0.5 * RBF()).exp(),
         "Series": RBF().series([0.5, 0.0, 2.0, 1.0]),
         "Series-linear": mk.Linear().series([1.0, 1.0, 0.5]),
+        "InMetric": RBF(0.8).in_metric(np.array([[1.0, 0.5, 0.0], [0.2, -0.3, 2.0]])),
+        "InMetric-linear": (mk.Linear() + 1.0).in_metric(covariance),
+        "InMetric-rough": (2.0 * mk.PowerExponential("median", 0.7, 1.2)).in_metric([[1.0], [2.0]]),
         "OnColumns": RBF().on([0, 2]) * mk.Linear().on(1),
         "OnColumns-slice": Matern().on(slice(0, 2)) + mk.Periodic().on(-1),
         "Normalized": mk.Polynomial(2).normalized(),

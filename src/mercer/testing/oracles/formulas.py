@@ -100,6 +100,13 @@ def _matern(k: Any, x: Any, y: Any) -> float:
     return 2 ** (1 - nu) / math.gamma(nu) * z**nu * float(kv(nu, z))
 
 
+def _power_exponential(k: Any, x: Any, y: Any) -> float:
+    p, gaps = float(k.norm), _gaps(x, y)
+    scales = _scales(k.length_scale, len(gaps))
+    distance = math.fsum(abs(g / s) ** p for g, s in zip(gaps, scales, strict=True)) ** (1 / p)
+    return math.exp(-(distance ** float(k.power)))
+
+
 def _periodic(k: Any, x: Any, y: Any) -> float:
     total = math.fsum(math.sin(math.pi * g / float(k.period)) ** 2 for g in _gaps(x, y))
     return math.exp(-2 * total / float(k.length_scale) ** 2)
@@ -209,6 +216,13 @@ def _warped(k: Any, x: Any, y: Any) -> float:
     return oracle(k.kernel, *_routed(lambda p: k.function(_collection(p))[0], x, y))
 
 
+def _in_metric(k: Any, x: Any, y: Any) -> float:
+    def image(p: Any) -> np.ndarray:
+        return np.array([_dot(row, p) for row in k.matrix])
+
+    return oracle(k.kernel, *_routed(image, x, y))
+
+
 def _scaled_by(k: Any, x: Any, y: Any) -> float:
     f, g = (float(np.ravel(k.function(_collection(p)))[0]) for p in (x, y))
     return f * oracle(k.kernel, x, y) * g
@@ -241,6 +255,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.RBF: _rbf,
     mk.Matern: _matern,
     mk.RationalQuadratic: lambda k, x, y: (1 + _squared(k, x, y) / (2 * k.alpha)) ** -k.alpha,
+    mk.PowerExponential: _power_exponential,
     mk.Laplacian: lambda k, x, y: math.exp(
         -math.fsum(
             abs(g) / s for g, s in zip(_gaps(x, y), _scales(k.length_scale, len(x)), strict=True)
@@ -266,6 +281,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.Series: _series,
     mk.OnColumns: _on_columns,
     mk.Warped: _warped,
+    mk.InMetric: _in_metric,
     mk.ScaledBy: _scaled_by,
     mk.Normalized: _normalized,
     mk.SetKernel: mean_map,
