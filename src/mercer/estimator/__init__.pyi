@@ -56,6 +56,7 @@ from mercer.estimator.rows import (
 from mercer.estimator.sample import (
     Sample as Sample,
     assemble as assemble,
+    check_kept_classes as check_kept_classes,
     check_labels as check_labels,
     choose_class as choose_class,
     class_signs as class_signs,

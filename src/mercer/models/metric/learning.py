@@ -1,0 +1,188 @@
+"""How a metric is learned: from the gradients of a fit, or by descent on the left-out error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from mercer.checks import Clock
+from mercer.errors import InvalidInput, MercerError
+from mercer.kernels import Kernel
+from mercer.models.ridge import LeastSquares
+from mercer.rkhs import Function
+
+#: Bandwidths that a first fit tries, in median distances.
+BANDWIDTHS = (0.3, 1.0, 3.0, 10.0)
+#: Penalties, k(x, x) being 1.
+ALPHAS = np.geomspace(1e-6, 10.0, 22)
+STEPS = 40  # of a descent
+GAIN = 1e-3  # part of an error that a further step of a descent must gain
+LEAST = 1e-6  # factor of a column, relative to the largest
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A kernel of length scale 1 seen through a linear map of the columns, and a penalty.
+
+    The map is a factor for each column, or a matrix of one row for each new coordinate.
+    """
+
+    profile: Kernel
+    map: np.ndarray
+    alpha: float
+    error: float = np.inf  # mean squared left-out error at the rows that it was learned from
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel on rows as they are."""
+        if self.map.ndim == 1:
+            return copy(self.profile).set_params(length_scale=1.0 / self.map)
+        return self.profile.in_metric(self.map)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The part of the metric's trace that each column has."""
+        squares = np.square(self.map) if self.map.ndim == 1 else np.square(self.map).sum(axis=0)
+        return squares / squares.sum()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Encoded rows, targets of spread one, weights; what a metric is learned from."""
+
+    Z: np.ndarray
+    T: np.ndarray
+    w: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.T)
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.Z[index], self.T[index], None if self.w is None else self.w[index])
+
+    def problem(self, kernel: Kernel) -> LeastSquares:
+        """Return the ridge regression on them, with an offset."""
+        return LeastSquares(kernel, self.Z, self.T, self.w, True)
+
+
+def median_distance(Z: np.ndarray, most: int = 500) -> float:
+    """Return the median distance of pairs of rows, of evenly spaced ones where there are many."""
+    from scipy.spatial.distance import pdist
+
+    Z = Z[:: max(1, len(Z) // most)]
+    distances = pdist(Z)
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if len(distances) else 1.0
+
+
+def at_bandwidths(rows: Rows, profile: Kernel, map: np.ndarray, scales: Any) -> Metric:
+    """Return the metric of least left-out error among some bandwidths and all penalties.
+
+    One eigendecomposition for a bandwidth serves every penalty.
+    """
+    tried = []
+    for scale in scales:
+        metric = Metric(profile, map / scale, 1.0)
+        fit = rows.problem(metric.kernel).fit("loo", ALPHAS)
+        error = float(np.min(fit.loo_errors))
+        tried.append(replace(metric, alpha=float(fit.alpha), error=error))
+    return min(tried, key=lambda metric: metric.error)
+
+
+def plain(rows: Rows, profile: Kernel) -> Metric:
+    """Return the metric of equal columns of least left-out error."""
+    d = rows.Z.shape[1]
+    median = median_distance(rows.Z)
+    return at_bandwidths(rows, profile, np.ones(d), median * np.array(BANDWIDTHS))
+
+
+def by_gradients(
+    rows: Rows, start: Metric, full: bool, steps: int, clock: Clock
+) -> Iterator[Metric]:
+    """Return the metrics M ← mean ∇f∇fᵀ, fitted anew in each; `full` or of its diagonal.
+
+    The bandwidth is relative to the median distance, so that the scale of M does not matter.
+    """
+    metric, relative = start, np.array(BANDWIDTHS[1:])
+    for _ in range(steps):
+        if clock.late:
+            return
+        kernel = metric.kernel
+        fit = rows.problem(kernel).fit(metric.alpha, None)
+        M = Function(kernel, rows.Z, fit.dual_coef).agop(
+            rows.Z, diagonal=not full, sample_weight=rows.w
+        )
+        map = root_of(M)
+        if map is None:
+            return
+        X = rows.Z * map if map.ndim == 1 else rows.Z @ map.T
+        metric = at_bandwidths(rows, start.profile, map, median_distance(X) * relative)
+        yield metric
+
+
+def root_of(M: np.ndarray) -> np.ndarray | None:
+    """Return A with AᵀA = M up to a factor, without directions that hold nothing; None for M = 0."""
+    largest = float(np.max(np.abs(M), initial=0.0))
+    if not largest > 0 or not np.isfinite(largest):
+        return None
+    if M.ndim == 1:
+        return np.maximum(np.sqrt(M / largest), LEAST)
+    values, vectors = np.linalg.eigh(M / largest)
+    kept = values > LEAST**2 * values[-1]
+    return np.sqrt(values[kept])[::-1, None] * vectors[:, kept].T[::-1]
+
+
+def descend(rows: Rows, start: Metric, clock: Clock, steps: int = STEPS) -> Metric:
+    """Return the metric of one factor a column to which L-BFGS takes the left-out error."""
+    best = start
+    d = rows.Z.shape[1]
+
+    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best
+        if clock.late:
+            raise StopIteration
+        metric = Metric(start.profile, np.exp(point[:d]), float(np.exp(point[d])))
+        kernel = metric.kernel
+        problem = rows.problem(kernel)
+        try:
+            error, G, in_alpha = problem.loo_gradient(metric.alpha)
+        except MercerError:
+            return 1e3, np.zeros(d + 1)
+        if error < best.error:
+            best = replace(metric, error=error)
+        in_theta = kernel.theta_vjp(problem.X, G)  # θ is log ℓ
+        return float(np.log(error)), np.append(-in_theta, in_alpha) / error
+
+    point = np.append(np.log(start.map), np.log(start.alpha))
+    box = [(x - np.log(1e4), x + np.log(1e3)) for x in point[:d]] + [np.log((1e-8, 1e2))]
+    try:
+        minimize(
+            objective,
+            point,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=box,
+            options={"maxiter": steps, "ftol": GAIN, "gtol": 1e-4},
+        )
+    except StopIteration:
+        pass
+    return best
+
+
+def joined(first: Metric, second: Metric) -> Metric:
+    """Return the metric between two that were learned from different rows."""
+    alpha = float(np.sqrt(first.alpha * second.alpha))
+    error = 0.5 * (first.error + second.error)
+    if first.map.ndim == 1:
+        return Metric(first.profile, np.sqrt(first.map * second.map), alpha, error)
+    M = 0.5 * (first.map.T @ first.map + second.map.T @ second.map)
+    map = root_of(M)
+    if map is None:  # neither has a direction
+        raise InvalidInput("the metric of no direction at all")
+    return Metric(first.profile, np.sqrt(float(np.max(np.abs(M)))) * map, alpha, error)

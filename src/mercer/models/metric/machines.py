@@ -1,0 +1,546 @@
+"""Kernel ridge in a metric learned from the data: regression and classification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import checks, state
+from mercer.checks import Clock, as_rng, check_parameters
+from mercer.errors import InvalidInput, naming, speaks, who
+from mercer.estimator import (
+    accuracy,
+    check_kept_classes,
+    check_labels,
+    check_targets,
+    check_weights,
+    find_classes,
+    r_squared,
+    set_params,
+)
+from mercer.features import TableEncoder
+from mercer.models.metric.learning import Rows
+from mercer.models.metric.members import Chosen, choose, fitted
+
+FEWEST = 5  # rows
+
+
+def _fits_its_members(machine: Any) -> bool:
+    members, encoder = machine.members_, machine.encoder_
+    return (
+        isinstance(members, list)
+        and len(members) > 0
+        and len(members) == len(machine.weights_)
+        and type(encoder) is TableEncoder
+        and all(member.n_features_in_ == encoder._width for member in members)
+    )
+
+
+class FeatureMachine(BaseEstimator):
+    """What both machines share: rows encoded, metrics chosen, one ridge regression in each."""
+
+    _parameters = {
+        "n_models": checks.Whole(1),
+        "max_rows": checks.Whole(10),
+        "max_time": checks.Maybe(checks.Number(above=0.0)),
+        "categorical": checks.Read(lambda value: value),
+        "max_categories": checks.Whole(1),
+        "random_state": checks.Read(as_rng),
+    }
+    _state = state.worded(
+        state.others(
+            "encoder_",
+            "members_",
+            "weights_",
+            "ways_",
+            "importances_",
+            "importances_std_",
+            "left_out_",
+            "left_out_error_",
+            "n_features_in_",
+            needed=True,
+        ),
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
+    )
+    _rules = ((state.PARTS_MISFIT, _fits_its_members),)
+    _learned = tuple(_state)
+
+    set_params = set_params
+
+    @naming
+    def __init__(
+        self,
+        n_models: int = 3,
+        *,
+        max_rows: int = 700,
+        max_time: float | None = None,
+        categorical: Any = None,
+        max_categories: int = 100,
+        random_state: Any = 0,
+    ):
+        self.n_models = n_models
+        self.max_rows = max_rows
+        self.max_time = max_time
+        self.categorical = categorical
+        self.max_categories = max_categories
+        self.random_state = random_state
+
+    def _check_state(self) -> None:
+        state.check_state(self, fitted=True)
+
+    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableEncoder, np.ndarray]:
+        if y is None:  # the words that scikit-learn's common checks look for
+            raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
+        encoder = TableEncoder(self.categorical, self.max_categories)
+        Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
+        if len(Z) < FEWEST:
+            raise InvalidInput(
+                f"{who()}: {len(Z)} rows (n_samples={len(Z)}) are too few to learn a metric from; "
+                f"give {FEWEST} or more, or use KernelRidge."
+            )
+        return encoder, Z
+
+    def _learn(
+        self, encoder: TableEncoder, rows: Rows, labels: np.ndarray | None, clock: Clock
+    ) -> Chosen:
+        """Choose metrics, and fit a ridge regression in each to all rows."""
+        total = len(rows)
+        active = np.arange(total) if rows.w is None else np.flatnonzero(rows.w)
+        if len(active) < FEWEST:
+            raise InvalidInput(
+                f"{who()}: {len(active)} rows have a positive weight; give {FEWEST} or more."
+            )
+        rows = rows.take(active)
+        chosen = choose(
+            rows,
+            None if labels is None else labels[active],
+            n_models=self.n_models,
+            max_rows=self.max_rows,
+            clock=clock,
+            rng=as_rng(self.random_state),
+        )
+        self.encoder_ = encoder
+        self.members_ = [fitted(metric, rows) for metric in chosen.metrics]
+        self.weights_ = chosen.weights
+        self.ways_ = chosen.names
+        shares = np.array([_by_column(encoder, each) for each in chosen.shares])
+        self.importances_ = shares.mean(axis=0)
+        self.importances_std_ = np.abs(shares[0] - shares[1]) / 2
+        self.n_features_in_ = encoder.n_features_in_
+        left_out = np.full((total, rows.T.shape[1]), np.nan)
+        left_out[active] = chosen.left_out
+        return replace(chosen, left_out=left_out)
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Return the mean of the members at rows, an axis for outputs always."""
+        check_is_fitted(self)
+        Z = self._encode(X)
+        total = 0.0
+        for weight, member in zip(self.weights_, self.members_, strict=True):
+            total = total + weight * member.predict(Z).reshape(len(Z), -1)
+        return np.asarray(total)
+
+    def _encode(self, X: Any) -> np.ndarray:
+        try:
+            return self.encoder_.transform(X)
+        except InvalidInput as error:
+            raise InvalidInput(
+                str(error).replace(TableEncoder.__name__, type(self).__name__)
+            ) from error
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """The learned metric of the encoded columns, mean of the members', of trace 1."""
+        check_is_fitted(self)
+        total = 0.0
+        for weight, member in zip(self.weights_, self.members_, strict=True):
+            total = total + weight * _matrix_of(member.kernel_)
+        return np.asarray(total)
+
+    @property
+    def solutions_(self) -> list[Any]:
+        """The certificate of each member."""
+        return [member.solution_ for member in self.members_]
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns; absent when fitted on an array."""
+        return self.encoder_.feature_names_in_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _matrix_of(kernel: Any) -> np.ndarray:
+    """Return AᵀA of a member's kernel over its trace."""
+    A = getattr(kernel, "matrix", None)
+    M = np.diag(1.0 / np.square(np.ravel(kernel.length_scale))) if A is None else A.T @ A
+    return M / np.trace(M)
+
+
+def _by_column(encoder: TableEncoder, shares: np.ndarray) -> np.ndarray:
+    """Return shares of encoded columns added up for the columns of the table."""
+    widths = [
+        1 if kind == "number" else len(known)
+        for kind, known in zip(encoder.kinds_, encoder.categories_, strict=True)
+    ]
+    out = np.zeros(encoder.n_features_in_)
+    np.add.at(out, np.repeat(np.arange(len(widths)), widths), shares)
+    return out
+
+
+class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
+    r"""Kernel ridge regression in a metric that is learned from the data.
+
+    .. math:: f(x) = \sum_m w_m \Big(\sum_i a_{mi} k_m(A_m z_i, A_m z(x)) + b_m\Big)
+
+    A mean of a few ridge regressions, each with a kernel in a metric of its own: one scale for all
+    columns, a scale for each column that descent on the leave-one-out error finds, or the average
+    outer product of gradients of a fit, fitted anew and again. A metric is learned from one half of
+    the rows and judged at the other; the weights make the error at rows left out small.
+
+    Parameters
+    ----------
+    n_models : int, default=3
+        The most ridge regressions in the mean; 1 for one function in one RKHS.
+    max_rows : int, default=700
+        Rows of either half that a metric is learned from. The regressions see all rows.
+    max_time : float, optional
+        Seconds after which no further metric is tried; what was found so far is used.
+    categorical : sequence of str or int, optional
+        Columns of numbers to be read as categories.
+    max_categories : int, default=100
+        The most frequent categories that are kept of each column.
+    random_state : int, Generator or None, default=0
+        Decides which rows are in which half.
+
+    Attributes
+    ----------
+    importances_ : ndarray of shape (n_columns,)
+        The share of each column in the trace of the metric.
+    importances_std_ : ndarray of shape (n_columns,)
+        How far the metrics of either half of the rows are from that.
+    metric_ : ndarray of shape (d, d)
+        The mean metric of the encoded columns, of trace 1.
+    left_out_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        Predictions of each row by fits to all others, in metrics learned from the other half. NaN
+        for rows of weight 0.
+    left_out_error_ : float
+        Their root mean squared error over the standard deviation of y, with weights of the members
+        from the other half: 1 is no better than the mean.
+    members_ : list of KernelRidge
+        The ridge regressions, on encoded rows and scaled targets.
+    weights_ : ndarray of shape (n_members,)
+        Their weights, of sum 1.
+    ways_ : list of str
+        How the metric of each was learned.
+    solutions_ : list of Solution
+        Their certificates.
+    encoder_ : TableEncoder
+        What turns columns into numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.models import FeatureMachineRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(120, 6))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=120)
+    >>> model = FeatureMachineRegressor().fit(X, y)
+    >>> int(model.importances_.argmax())
+    0
+    """
+
+    _state = FeatureMachine._state | state.worded(
+        state.others("y_mean_", "y_scale_", "residuals_", needed=True),
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
+    )
+    _learned = tuple(_state)
+
+    score = r_squared
+
+    @speaks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureMachineRegressor:
+        """Learn metrics, and fit a ridge regression in each.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table; numbers, categories and gaps.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            The target, finite numbers.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        FeatureMachineRegressor
+            The model itself.
+        """
+        check_parameters(self)
+        clock = Clock(self.max_time)
+        encoder, Z = self._encoded(X, y, sample_weight)
+        Y = np.asarray(check_targets(y, len(Z)), dtype=float)
+        weights = check_weights(sample_weight, len(Z))
+        T = Y.reshape(len(Y), -1)
+        mean = np.average(T, axis=0, weights=weights)
+        scale = np.sqrt(np.average((T - mean) ** 2, axis=0, weights=weights))
+        scale[scale <= 1e-13 * np.abs(T).max(axis=0, initial=0.0)] = 1.0
+        chosen = self._learn(encoder, Rows(Z, (T - mean) / scale, weights), None, clock)
+        self.y_mean_, self.y_scale_ = mean, scale
+        self.left_out_ = self._in_units(chosen.left_out, Y.ndim == 1)
+        self.left_out_error_ = float(np.sqrt(chosen.error))
+        residuals = np.abs(self.left_out_.reshape(T.shape) - T)
+        self.residuals_ = residuals[~np.isnan(residuals[:, 0])]
+        return self
+
+    def _in_units(self, values: np.ndarray, column: bool) -> np.ndarray:
+        out = self.y_mean_ + self.y_scale_ * values
+        return out[:, 0] if column else out
+
+    @property
+    def _column(self) -> bool:
+        return self.left_out_.ndim == 1
+
+    @speaks
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted target of each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            Predictions in the units of y.
+        """
+        values = self._values(X)
+        return self._in_units(values, self._column)
+
+    @speaks
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Return intervals that hold a new target with the given probability.
+
+        They reach as far to either side as the errors at rows left out: the ⌈c(n + 1)⌉-th smallest
+        of n, infinitely far where there are too few rows for that.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        coverage : float, default=0.9
+            The probability, 0 < c < 1.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            The ends, in the units of y.
+        """
+        checks.check_number(coverage, "coverage", 0.0, 1.0)
+        middle = self.predict(X)
+        known = np.sort(self.residuals_, axis=0)
+        rank = int(np.ceil(coverage * (len(known) + 1)))
+        reach = known[rank - 1] if rank <= len(known) else np.full(known.shape[1], np.inf)
+        reach = reach[0] if self._column else reach
+        return middle - reach, middle + reach
+
+
+class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
+    r"""Classification by kernels in a metric that is learned from the data.
+
+    As `FeatureMachineRegressor`, on a column of 0 and 1 for each class. Probabilities are a softmax
+    of the values, whose slope and offsets make the log loss at rows left out small.
+
+    Parameters
+    ----------
+    n_models : int, default=3
+        The most ridge regressions in the mean.
+    max_rows : int, default=700
+        Rows of either half that a metric is learned from.
+    max_time : float, optional
+        Seconds after which no further metric is tried.
+    categorical : sequence of str or int, optional
+        Columns of numbers to be read as categories.
+    max_categories : int, default=100
+        The most frequent categories that are kept of each column.
+    random_state : int, Generator or None, default=0
+        Decides which rows are in which half.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes.
+    importances_, importances_std_, metric_, members_, weights_, ways_, solutions_, encoder_
+        As of `FeatureMachineRegressor`.
+    left_out_ : ndarray of shape (n_rows, n_classes)
+        Probabilities of each row by fits to all others; NaN for rows of weight 0.
+    left_out_error_ : float
+        The share of rows that they put into a wrong class, by weight.
+
+    Examples
+    --------
+    >>> from mercer.datasets import load_wine_table
+    >>> from mercer.models import FeatureMachineClassifier
+    >>> table, grower = load_wine_table()
+    >>> model = FeatureMachineClassifier(n_models=1, max_rows=60).fit(table, grower)
+    >>> model.left_out_error_ < 0.05
+    True
+    """
+
+    _state = FeatureMachine._state | state.worded(
+        state.others("classes_", "slope_", "offsets_", needed=True),
+        state.PARTS_MISFIT,
+        lacks=state.PARTS_MISFIT,
+    )
+    _learned = tuple(_state)
+
+    score = accuracy
+
+    @speaks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureMachineClassifier:
+        """Learn metrics, and fit a ridge regression in each.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table; numbers, categories and gaps.
+        y : array-like of shape (n_rows,)
+            The class of each row.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        FeatureMachineClassifier
+            The model itself.
+        """
+        check_parameters(self)
+        clock = Clock(self.max_time)
+        encoder, Z = self._encoded(X, y, sample_weight)
+        y = check_labels(y, len(Z))
+        weights = check_weights(sample_weight, len(Z))
+        classes = find_classes(y)
+        if weights is not None:
+            check_kept_classes(y, y[weights > 0])
+        labels = np.searchsorted(classes, y)
+        T = (labels[:, None] == np.arange(len(classes))).astype(float)
+        T = T[:, 1:] if len(classes) == 2 else T
+        T = T - np.average(T, axis=0, weights=weights)
+        scale = float(np.sqrt(np.average(np.mean(T * T, axis=1), weights=weights)))
+        chosen = self._learn(encoder, Rows(Z, T / scale, weights), labels, clock)
+        self.classes_ = classes
+        known = ~np.isnan(chosen.left_out[:, 0])
+        counted = np.ones(len(Z)) if weights is None else weights
+        self.slope_, self.offsets_ = calibrated(
+            _two_columns(chosen.left_out[known]), labels[known], counted[known]
+        )
+        self.left_out_ = self._proba(chosen.left_out)
+        wrong = self.left_out_[known].argmax(axis=1) != labels[known]
+        self.left_out_error_ = float(np.average(wrong, weights=counted[known]))
+        return self
+
+    def _scores(self, values: np.ndarray) -> np.ndarray:
+        return self.slope_ * _two_columns(values) + self.offsets_
+
+    def _proba(self, values: np.ndarray) -> np.ndarray:
+        return softmax(self._scores(values), axis=1)
+
+    @speaks
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the logarithm of each class's probability, up to a number for each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            Log-odds of the second class, when there are two classes.
+        """
+        values = self._values(X)
+        scores = self._scores(values)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    @speaks
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class for each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities, calibrated at rows left out.
+        """
+        values = self._values(X)
+        return self._proba(values)
+
+    @speaks
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Classes.
+        """
+        values = self._values(X)
+        return self.classes_[self._scores(values).argmax(axis=1)]
+
+
+def _two_columns(values: np.ndarray) -> np.ndarray:
+    """Return values for each class; those of the first of two are 0."""
+    return np.column_stack([np.zeros(len(values)), values]) if values.shape[1] == 1 else values
+
+
+def calibrated(
+    values: np.ndarray, labels: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Return slope and offsets of the softmax of least log loss, the slope not negative."""
+    n, k = values.shape
+    hot = labels[:, None] == np.arange(k)
+    weights = weights / weights.sum()
+
+    def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
+        scores = point[0] * values + point[1:]
+        logs = log_softmax(scores, axis=1)
+        G = weights[:, None] * (np.exp(logs) - hot)
+        # one more row of each class, without values: offsets stay finite for classes far apart
+        prior = log_softmax(point[1:])
+        value = -float(weights @ logs[hot]) - float(prior.mean()) / n
+        in_offsets = G.sum(axis=0) + (np.exp(prior) - 1 / k) / n
+        slope = np.append(float((G * values).sum()) + 1e-6 * point[0], in_offsets)
+        return value + 0.5e-6 * point[0] ** 2, slope
+
+    found = minimize(
+        loss,
+        np.append(1.0, np.zeros(k)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] + [(None, None)] * k,
+    )
+    return float(found.x[0]), found.x[1:] - found.x[1:].mean()
