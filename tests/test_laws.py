@@ -146,6 +146,7 @@ def test_every_estimator_that_solves_has_a_certificate_to_recompute():
 
 
 # ------------------------------------------------------- scikit-learn's own common checks
+MACHINES = (mercer.FeatureMachineClassifier, mercer.FeatureMachineRegressor)
 SMOOTHERS = (mercer.NadarayaWatson, mercer.NadarayaWatsonClassifier)
 
 
@@ -176,6 +177,8 @@ def _refused(estimator):
     refused, why = {}, ""
     if isinstance(estimator, mercer.KernelKMeans):
         why = "shuffles the rows, along which starts are drawn; scikit-learn's KMeans is excused"
+    elif type(estimator) in MACHINES:
+        why = "a metric is learned from one half of the rows; copies may be in the other"
     elif type(estimator) in SMOOTHERS and estimator.bandwidth == "loo":
         why = "a row is left out with all its weight, one of several copies alone"
     if why:

@@ -67,6 +67,15 @@ def _mercer(task: str) -> Maker:
     return make
 
 
+def _features(task: str) -> Maker:
+    def make(table: Table, seed: int) -> Any:
+        from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
+
+        return FeatureMachineRegressor() if task == "regression" else FeatureMachineClassifier()
+
+    return make
+
+
 # ---- boosting ----
 
 
@@ -189,6 +198,7 @@ def _xrfm_regressor(table: Table, seed: int) -> Any:
 
 METHODS = {
     "mercer": Method("mercer", _mercer("regression"), _mercer("classes")),
+    "features": Method("mercer", _features("regression"), _features("classes")),
     "catboost": Method("catboost", _catboost("regression"), _catboost("classes")),
     "lightgbm": Method("lightgbm", _lightgbm("regression"), _lightgbm("classes")),
     "xgboost": Method("xgboost", _xgboost("regression"), _xgboost("classes")),

@@ -95,6 +95,8 @@ from mercer.models import (
     SVC as SVC,
     SVR as SVR,
     DPMeans as DPMeans,
+    FeatureMachineClassifier as FeatureMachineClassifier,
+    FeatureMachineRegressor as FeatureMachineRegressor,
     GaussianProcessClassifier as GaussianProcessClassifier,
     GaussianProcessRegressor as GaussianProcessRegressor,
     KDEClassifier as KDEClassifier,

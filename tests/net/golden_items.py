@@ -347,6 +347,8 @@ def _table_items():
     for model, target in (
         (mm.TableRegressor("rbf", alpha="loo"), y),
         (mm.TableClassifier("rbf", model="svc", probability=True), colours()),
+        (mm.FeatureMachineRegressor(1, max_rows=10), y),
+        (mm.FeatureMachineClassifier(1, max_rows=10), colours()),
         (mf.TableEncoder(), y),
         (mm.KernelRidge(mk.RBF(9.0).on(["age", "dose"]) + mk.Categorical(0.3).on("site")), y),
     ):

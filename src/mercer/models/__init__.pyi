@@ -22,6 +22,10 @@ from mercer.models.margin import (
     NuSVR as NuSVR,
     OneClassSVM as OneClassSVM,
 )
+from mercer.models.metric import (
+    FeatureMachineClassifier as FeatureMachineClassifier,
+    FeatureMachineRegressor as FeatureMachineRegressor,
+)
 from mercer.models.neighbors import (
     KernelNeighborsClassifier as KernelNeighborsClassifier,
     KernelNeighborsRegressor as KernelNeighborsRegressor,

@@ -1,4 +1,4 @@
-from mercer.models.metric.machines import (
+from mercer.models.metric.feature_machines import (
     FeatureMachineClassifier as FeatureMachineClassifier,
     FeatureMachineRegressor as FeatureMachineRegressor,
 )

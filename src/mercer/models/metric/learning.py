@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +19,11 @@ from mercer.rkhs import Function
 
 #: Bandwidths that a first fit tries, in median distances.
 BANDWIDTHS = (0.3, 1.0, 3.0, 10.0)
+#: Those that a fit in a new metric tries, relative to the one before.
+NEARBY = (0.6, 1.6)
 #: Penalties, k(x, x) being 1.
 ALPHAS = np.geomspace(1e-6, 10.0, 22)
+SOME = 300  # rows that choose a bandwidth
 STEPS = 40  # of a descent
 GAIN = 1e-3  # part of an error that a further step of a descent must gain
 LEAST = 1e-6  # factor of a column, relative to the largest
@@ -52,7 +56,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EncodedRows:
     """Encoded rows, targets of spread one, weights; what a metric is learned from."""
 
     Z: np.ndarray
@@ -62,9 +66,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.T)
 
-    def take(self, index: np.ndarray) -> Rows:
+    def take(self, index: np.ndarray) -> EncodedRows:
         """Return some of the rows."""
-        return Rows(self.Z[index], self.T[index], None if self.w is None else self.w[index])
+        return EncodedRows(self.Z[index], self.T[index], None if self.w is None else self.w[index])
 
     def problem(self, kernel: Kernel) -> LeastSquares:
         """Return the ridge regression on them, with an offset."""
@@ -81,21 +85,25 @@ def median_distance(Z: np.ndarray, most: int = 500) -> float:
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def at_bandwidths(rows: Rows, profile: Kernel, map: np.ndarray, scales: Any) -> Metric:
+def at_bandwidths(rows: EncodedRows, profile: Kernel, map: np.ndarray, scales: Any) -> Metric:
     """Return the metric of least left-out error among some bandwidths and all penalties.
 
-    One eigendecomposition for a bandwidth serves every penalty.
+    One eigendecomposition for a bandwidth serves every penalty. Some of the rows tell which
+    bandwidth is best, all of them the penalty.
     """
+    if len(rows) > SOME and len(scales) > 1:
+        some = rows.take(np.linspace(0, len(rows) - 1, SOME).astype(int))
+        scales = [map.max() / at_bandwidths(some, profile, map, scales).map.max()]
     tried = []
     for scale in scales:
         metric = Metric(profile, map / scale, 1.0)
         fit = rows.problem(metric.kernel).fit("loo", ALPHAS)
-        error = float(np.min(fit.loo_errors))
+        error = float(np.asarray(fit.loo_errors).min())
         tried.append(replace(metric, alpha=float(fit.alpha), error=error))
     return min(tried, key=lambda metric: metric.error)
 
 
-def plain(rows: Rows, profile: Kernel) -> Metric:
+def plain(rows: EncodedRows, profile: Kernel) -> Metric:
     """Return the metric of equal columns of least left-out error."""
     d = rows.Z.shape[1]
     median = median_distance(rows.Z)
@@ -103,7 +111,7 @@ def plain(rows: Rows, profile: Kernel) -> Metric:
 
 
 def by_gradients(
-    rows: Rows, start: Metric, full: bool, steps: int, clock: Clock
+    rows: EncodedRows, start: Metric, full: bool, steps: int, clock: Clock
 ) -> Iterator[Metric]:
     """Return the metrics M ← mean ∇f∇fᵀ, fitted anew in each; `full` or of its diagonal.
 
@@ -121,13 +129,15 @@ def by_gradients(
         map = root_of(M)
         if map is None:
             return
-        X = rows.Z * map if map.ndim == 1 else rows.Z @ map.T
-        metric = at_bandwidths(rows, start.profile, map, median_distance(X) * relative)
+        median = median_distance(rows.Z * map if map.ndim == 1 else rows.Z @ map.T)
+        metric = at_bandwidths(rows, start.profile, map, median * relative)
+        best = float(np.max(map) / (np.max(metric.map) * median))
+        relative = best * np.array(NEARBY)
         yield metric
 
 
 def root_of(M: np.ndarray) -> np.ndarray | None:
-    """Return A with AᵀA = M up to a factor, without directions that hold nothing; None for M = 0."""
+    """Return A with AᵀA = M up to a factor, without directions of nothing; None for M = 0."""
     largest = float(np.max(np.abs(M), initial=0.0))
     if not largest > 0 or not np.isfinite(largest):
         return None
@@ -138,7 +148,7 @@ def root_of(M: np.ndarray) -> np.ndarray | None:
     return np.sqrt(values[kept])[::-1, None] * vectors[:, kept].T[::-1]
 
 
-def descend(rows: Rows, start: Metric, clock: Clock, steps: int = STEPS) -> Metric:
+def descend(rows: EncodedRows, start: Metric, clock: Clock, steps: int = STEPS) -> Metric:
     """Return the metric of one factor a column to which L-BFGS takes the left-out error."""
     best = start
     d = rows.Z.shape[1]
@@ -156,12 +166,14 @@ def descend(rows: Rows, start: Metric, clock: Clock, steps: int = STEPS) -> Metr
             return 1e3, np.zeros(d + 1)
         if error < best.error:
             best = replace(metric, error=error)
+        if not error > 0:  # a target of zeros
+            return -700.0, np.zeros(d + 1)
         in_theta = kernel.theta_vjp(problem.X, G)  # θ is log ℓ
         return float(np.log(error)), np.append(-in_theta, in_alpha) / error
 
     point = np.append(np.log(start.map), np.log(start.alpha))
     box = [(x - np.log(1e4), x + np.log(1e3)) for x in point[:d]] + [np.log((1e-8, 1e2))]
-    try:
+    with suppress(StopIteration):
         minimize(
             objective,
             point,
@@ -170,8 +182,6 @@ def descend(rows: Rows, start: Metric, clock: Clock, steps: int = STEPS) -> Metr
             bounds=box,
             options={"maxiter": steps, "ftol": GAIN, "gtol": 1e-4},
         )
-    except StopIteration:
-        pass
     return best
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, NamedTuple
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.optimize import nnls
 
 from mercer.checks import Clock
-from mercer.errors import MercerError
+from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import Kernel, Matern
 from mercer.models.metric.learning import (
     ALPHAS,
+    EncodedRows,
     Metric,
-    Rows,
     by_gradients,
     descend,
     joined,
     plain,
 )
+from mercer.models.metric.scores import NormalScores
 from mercer.models.ridge import KernelRidge
+from mercer.settings import get_config
+from mercer.threads import single_threaded_blas, workers
+
+T = TypeVar("T")
 
 #: Rows up to which a ridge is fitted exactly and every row is left out; beyond, centres.
 EXACT = 6000
@@ -37,19 +43,22 @@ KEPT = 2  # ways beyond those asked for that are tried on all rows
 
 
 class Recipe(NamedTuple):
-    """A way to a metric: a kernel, and how its metric is learned."""
+    """A way to a metric: a kernel, how its metric is learned, and how many views it is tried on."""
 
     name: str
     profile: Kernel
     how: str
+    views: int = 1
 
 
+SMOOTH, ROUGH = Matern(nu=1.5), Matern(nu=0.5)
+#: Tried on all views, which this orders by their error.
+FIRST = Recipe("one scale", SMOOTH, "plain")
 RECIPES = (
-    Recipe("one scale", Matern(nu=1.5), "plain"),
-    Recipe("a scale for each column", Matern(nu=1.5), "descent"),
-    Recipe("gradients of columns", Matern(nu=0.5), "diagonal"),
-    Recipe("gradients of directions", Matern(nu=0.5), "full"),
-    Recipe("smooth, gradients of directions", Matern(nu=1.5), "full"),
+    Recipe("a scale for each column", SMOOTH, "descent", 2),
+    Recipe("gradients of columns", ROUGH, "diagonal", 2),
+    Recipe("gradients of directions", ROUGH, "full"),
+    Recipe("smooth, gradients of directions", SMOOTH, "full"),
 )
 
 
@@ -58,9 +67,15 @@ class Judged:
     """Metrics learned from either half of the rows, and their error at the other half."""
 
     recipe: Recipe
+    view: str
     metrics: tuple[Metric, Metric]
     error: float
-    left_out: np.ndarray | None = None
+    left_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def name(self) -> str:
+        """What was done, in words."""
+        return f"{self.recipe.name}, {self.view}" if self.view else self.recipe.name
 
     @property
     def metric(self) -> Metric:
@@ -73,14 +88,17 @@ def halves_of(T: np.ndarray, labels: np.ndarray | None, rng: Any) -> tuple[np.nd
     order = rng.permutation(len(T))
     key = T.mean(axis=1) if labels is None else labels
     order = order[np.argsort(key[order], kind="stable")]
-    side = rng.integers(2, size=(len(order) + 1) // 2)
-    turns = np.column_stack([side, 1 - side]).ravel()[: len(order)]
-    return np.sort(order[turns == 0]), np.sort(order[turns == 1])
+    # neighbours in this order are on different sides, two of a class each time
+    first = np.zeros(len(T), dtype=int)
+    if labels is not None:
+        first = np.searchsorted(key[order], key[order])
+    place = np.arange(len(T)) - first
+    side = (place + rng.integers(2, size=len(T))[first + place // 2]) % 2
+    return np.sort(order[side == 0]), np.sort(order[side == 1])
 
 
-def learn(rows: Rows, recipe: Recipe, clock: Clock) -> Iterator[Metric]:
+def learn(rows: EncodedRows, recipe: Recipe, start: Metric, clock: Clock) -> Iterator[Metric]:
     """Return metrics of a recipe, from those of little learning to those of more."""
-    start = plain(rows, recipe.profile)
     if recipe.how == "plain":
         yield start
     elif recipe.how == "descent":
@@ -89,52 +107,77 @@ def learn(rows: Rows, recipe: Recipe, clock: Clock) -> Iterator[Metric]:
         yield from by_gradients(rows, start, recipe.how == "full", ROUNDS, clock)
 
 
-def judge(
-    recipe: Recipe, samples: tuple[Rows, Rows], clock: Clock
-) -> Judged | None:
-    """Return the metrics learned from either sample that are best at the other."""
-    learned = [list(learn(sample, recipe, clock)) for sample in samples]
-    best: Judged | None = None
-    for pair in zip(*learned, strict=False):
-        found = [
-            _judged_at(other, metric) for other, metric in zip(samples[::-1], pair, strict=True)
-        ]
-        error = float(np.mean([metric.error for metric in found]))
-        if best is None or error < best.error:
-            best = Judged(recipe, (found[0], found[1]), error)
-    return best
+def both_at_once(work: Callable[[int], T]) -> list[T]:
+    """Return what a function returns for either half; small matrices keep one core busy each."""
+    threads = min(2, get_config().threads)
+    if threads < 2:
+        return [work(0), work(1)]
+    with single_threaded_blas(), workers(threads) as pool:
+        return [f.result() for f in [pool.submit(copy_context().run, work, k) for k in (0, 1)]]
 
 
-def _judged_at(rows: Rows, metric: Metric) -> Metric:
-    """Return a metric with penalty and left-out error of a ridge on rows that it has not seen."""
-    fit = rows.problem(metric.kernel).fit("loo", ALPHAS)
-    return replace(metric, alpha=float(fit.alpha), error=float(np.min(fit.loo_errors)))
+class Halves:
+    """Samples of either half of the rows in one view, and the metrics to start from."""
+
+    def __init__(self, rows: EncodedRows, view: str, samples: list[np.ndarray]):
+        self.rows, self.view = rows, view
+        self.samples = [rows.take(sample) for sample in samples]
+        self.starts: dict[int, list[Metric]] = {}
+
+    def judge(self, recipe: Recipe, clock: Clock) -> Judged | None:
+        """Return the metrics learned from either sample that are best at the other."""
+        key = id(recipe.profile)
+        if key not in self.starts:
+            self.starts[key] = both_at_once(lambda side: plain(self.samples[side], recipe.profile))
+        learned = both_at_once(
+            lambda side: list(learn(self.samples[side], recipe, self.starts[key][side], clock))
+        )
+        best: Judged | None = None
+        for pair in zip(*learned, strict=False):
+            found = both_at_once(partial(self._judged_at, pair))
+            error = float(np.mean([metric.error for metric in found]))
+            if best is None or error < best.error:
+                best = Judged(recipe, self.view, (found[0], found[1]), error)
+        return best
+
+    def _judged_at(self, pair: tuple[Metric, ...], side: int) -> Metric:
+        """Return a metric with penalty and left-out error of a ridge on rows it has not seen."""
+        fit = self.samples[1 - side].problem(pair[side].kernel).fit("loo", ALPHAS)
+        return replace(
+            pair[side], alpha=float(fit.alpha), error=float(np.asarray(fit.loo_errors).min())
+        )
 
 
-def leave_out(judged: Judged, rows: Rows, halves: tuple[np.ndarray, np.ndarray]) -> Judged:
+def leave_out(judged: Judged, rows: EncodedRows, halves: tuple[np.ndarray, np.ndarray]) -> Judged:
     """Return it with predictions for every row by a fit to all the others.
 
     The metric with which a row is predicted was learned from the other half, the penalty too.
     """
     factors = FACTORS if len(rows) <= MANY else (1.0,)
+
+    def predicted(side: int) -> list[np.ndarray]:
+        metric, unseen = judged.metrics[side], halves[1 - side]
+        problem = rows.problem(metric.kernel)
+        return [problem.leave_one_out(factor * metric.alpha)[unseen] for factor in factors]
+
+    sides = both_at_once(predicted) if len(rows) <= MANY else [predicted(0), predicted(1)]
     tried: list[tuple[float, float, np.ndarray]] = []
-    problems = [rows.problem(metric.kernel) for metric in judged.metrics]
-    for factor in factors:
+    for k, factor in enumerate(factors):
         found = np.empty_like(rows.T)
-        for problem, metric, unseen in zip(problems, judged.metrics, halves[::-1], strict=True):
-            found[unseen] = problem.leave_one_out(factor * metric.alpha)[unseen]
+        for side in (0, 1):
+            found[halves[1 - side]] = sides[side][k]
         tried.append((squared_error(found, rows), factor, found))
     error, factor, found = min(tried, key=lambda trial: trial[0])
     metrics = [replace(metric, alpha=factor * metric.alpha) for metric in judged.metrics]
     return replace(judged, metrics=(metrics[0], metrics[1]), error=error, left_out=found)
 
 
-def squared_error(found: np.ndarray, rows: Rows) -> float:
+def squared_error(found: np.ndarray, rows: EncodedRows) -> float:
     """Return the weighted mean squared error of predictions."""
     return float(np.average(np.mean((found - rows.T) ** 2, axis=1), weights=rows.w))
 
 
-def stack(found: list[np.ndarray], rows: Rows, most: int) -> np.ndarray:
+def stack(found: list[np.ndarray], rows: EncodedRows, most: int) -> np.ndarray:
     """Return weights ≥ 0 of sum 1, at most so many of them, of least left-out error."""
     s = np.sqrt(np.ones(len(rows)) if rows.w is None else rows.w)[:, None]
     A = np.column_stack([(s * each).ravel() for each in found])
@@ -155,7 +198,7 @@ def stack(found: list[np.ndarray], rows: Rows, most: int) -> np.ndarray:
 
 
 def honest_error(
-    found: list[np.ndarray], rows: Rows, halves: tuple[np.ndarray, np.ndarray], most: int
+    found: list[np.ndarray], rows: EncodedRows, halves: tuple[np.ndarray, np.ndarray], most: int
 ) -> float:
     """Return the left-out error of the mean; weights for one half come from the other."""
     mixed = np.empty_like(rows.T)
@@ -169,16 +212,16 @@ def honest_error(
 class Chosen:
     """The metrics of a model, their weights, and what is known of them at rows left out."""
 
-    metrics: list[Metric]
-    names: list[str]
+    judged: list[Judged]
+    members: list[KernelRidge]
     weights: np.ndarray
     left_out: np.ndarray
     error: float
-    shares: np.ndarray  # of the columns, in either half: its mean and its spread
 
 
 def choose(
-    rows: Rows,
+    rows: EncodedRows,
+    scores: NormalScores,
     labels: np.ndarray | None,
     *,
     n_models: int,
@@ -188,50 +231,61 @@ def choose(
     report: Callable[[str, float], None] = lambda name, error: None,
 ) -> Chosen:
     """Return the metrics of least error at rows that they were not learned from."""
+    views = {view: replace(rows, Z=scores.view(rows.Z, view)) for view in scores.views}
     halves = halves_of(rows.T, labels, rng)
-    samples = tuple(
-        rows.take(half if len(half) <= max_rows else np.sort(rng.choice(half, max_rows, False)))
+    samples = [
+        half if len(half) <= max_rows else np.sort(rng.choice(half, max_rows, replace=False))
         for half in halves
-    )
+    ]
     tried: list[Judged] = []
-    recipes = RECIPES if len(rows) >= FEWEST else RECIPES[:1]
-    for recipe in recipes:
+    failure: MercerError | None = None
+
+    def attempt(both: Halves, recipe: Recipe) -> float:
+        nonlocal failure
+        try:
+            found = both.judge(recipe, clock)
+        except MercerError as error:
+            failure = failure or error
+            return np.inf
+        if found is None:
+            return np.inf
+        tried.append(found)
+        report(found.name, found.error)
+        return found.error
+
+    ranked: list[tuple[float, int, Halves]] = []
+    for view, each in views.items():
         if tried and clock.late:
             break
-        try:
-            found = judge(recipe, samples, clock)  # type: ignore[arg-type]
-        except MercerError:
-            if recipe is recipes[-1] and not tried:
-                raise
-            continue
-        if found is not None:
-            tried.append(found)
-            report(recipe.name, found.error)
+        both = Halves(each, view, samples)
+        ranked.append((attempt(both, FIRST), len(ranked), both))
+    ranked.sort(key=lambda item: item[:2])
+    if len(rows) >= FEWEST:
+        for recipe in RECIPES:
+            for _, _, both in ranked[: recipe.views]:
+                if not (tried and clock.late):
+                    attempt(both, recipe)
+    if not tried:
+        raise failure or InvalidInput("no metric could be learned from these rows.")
     tried.sort(key=lambda each: each.error)
     whole: list[Judged] = []
-    for each in islice(tried, n_models + KEPT):
+    for judged in tried[: n_models + KEPT]:
         if whole and clock.late:
             break
-        whole.append(leave_out(each, rows, halves))
-    found_all = [each.left_out for each in whole]
-    weights = stack(found_all, rows, n_models)
-    error = honest_error(found_all, rows, halves, n_models)
+        whole.append(leave_out(judged, views[judged.view], halves))
+    found = [each.left_out for each in whole]
+    weights = stack(found, rows, n_models)
     kept = np.flatnonzero(weights)
-    left_out = sum(weights[k] * whole[k].left_out for k in kept)
-    both = [
-        sum(weights[k] * whole[k].metrics[side].shares for k in kept) for side in (0, 1)
-    ]
     return Chosen(
-        [whole[k].metric for k in kept],
-        [whole[k].recipe.name for k in kept],
+        [whole[k] for k in kept],
+        [fitted(whole[k].metric, views[whole[k].view]) for k in kept],
         weights[kept],
-        np.asarray(left_out),
-        error,
-        np.asarray(both),
+        np.asarray(sum(weights[k] * found[k] for k in kept)),
+        honest_error(found, rows, halves, n_models),
     )
 
 
-def fitted(metric: Metric, rows: Rows) -> KernelRidge:
+def fitted(metric: Metric, rows: EncodedRows) -> KernelRidge:
     """Return the ridge regression on all rows in a metric."""
     model = KernelRidge(metric.kernel, alpha=metric.alpha, fit_intercept=True)
     return model.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)

@@ -231,6 +231,14 @@ def estimator_examples() -> list[EstimatorExample]:
         E("", mm.TableRegressor("rbf")),
         E("", mm.TableClassifier("rbf")),
         E("svc", mm.TableClassifier("rbf", model="svc", probability=True)),
+        # Copies of a row may be in either half; rows of a class are dealt out in their order.
+        E("", mm.FeatureMachineRegressor(2, max_rows=40), repeatable_weights=False),
+        E(
+            "",
+            mm.FeatureMachineClassifier(1, max_rows=40),
+            repeatable_weights=False,
+            any_order=False,
+        ),
         E("", TableEncoder()),
         E("", Nystroem()),
         E("uniform", Nystroem(mk.RBF(1.5), 9, "uniform")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +24,11 @@ from mercer.estimator import (
     check_weights,
     find_classes,
     r_squared,
-    set_params,
 )
 from mercer.features import TableEncoder
-from mercer.models.metric.learning import Rows
-from mercer.models.metric.members import Chosen, choose, fitted
+from mercer.models.metric.learning import EncodedRows
+from mercer.models.metric.members import Chosen, choose
+from mercer.models.metric.scores import NormalScores, numbers_of
 
 FEWEST = 5  # rows
 
@@ -38,8 +40,16 @@ def _fits_its_members(machine: Any) -> bool:
         and len(members) > 0
         and len(members) == len(machine.weights_)
         and type(encoder) is TableEncoder
-        and all(member.n_features_in_ == encoder._width for member in members)
+        and all(member.n_features_in_ == len(numbers_of(encoder)) for member in members)
     )
+
+
+def _learns(*names: str) -> state.State:
+    """Return the table of what a machine learns, with names of its own."""
+    shared = ("encoder_", "members_", "weights_", "views_", "ways_", "knots_", "ranked_")
+    told = ("importances_", "importances_std_", "left_out_", "left_out_error_", "n_features_in_")
+    table = state.others(*shared, *told, *names, needed=True)
+    return state.worded(table, state.PARTS_MISFIT, lacks=state.PARTS_MISFIT)
 
 
 class FeatureMachine(BaseEstimator):
@@ -53,26 +63,7 @@ class FeatureMachine(BaseEstimator):
         "max_categories": checks.Whole(1),
         "random_state": checks.Read(as_rng),
     }
-    _state = state.worded(
-        state.others(
-            "encoder_",
-            "members_",
-            "weights_",
-            "ways_",
-            "importances_",
-            "importances_std_",
-            "left_out_",
-            "left_out_error_",
-            "n_features_in_",
-            needed=True,
-        ),
-        state.PARTS_MISFIT,
-        lacks=state.PARTS_MISFIT,
-    )
     _rules = ((state.PARTS_MISFIT, _fits_its_members),)
-    _learned = tuple(_state)
-
-    set_params = set_params
 
     @naming
     def __init__(
@@ -99,7 +90,8 @@ class FeatureMachine(BaseEstimator):
         if y is None:  # the words that scikit-learn's common checks look for
             raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
         encoder = TableEncoder(self.categorical, self.max_categories)
-        Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
+        with _encoding():
+            Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
         if len(Z) < FEWEST:
             raise InvalidInput(
                 f"{who()}: {len(Z)} rows (n_samples={len(Z)}) are too few to learn a metric from; "
@@ -108,7 +100,7 @@ class FeatureMachine(BaseEstimator):
         return encoder, Z
 
     def _learn(
-        self, encoder: TableEncoder, rows: Rows, labels: np.ndarray | None, clock: Clock
+        self, encoder: TableEncoder, rows: EncodedRows, labels: np.ndarray | None, clock: Clock
     ) -> Chosen:
         """Choose metrics, and fit a ridge regression in each to all rows."""
         total = len(rows)
@@ -118,8 +110,12 @@ class FeatureMachine(BaseEstimator):
                 f"{who()}: {len(active)} rows have a positive weight; give {FEWEST} or more."
             )
         rows = rows.take(active)
+        if rows.w is not None:
+            rows = replace(rows, w=None if np.ptp(rows.w) == 0 else rows.w / rows.w.mean())
+        scores = NormalScores.of(rows.Z, rows.w, numbers_of(encoder))
         chosen = choose(
             rows,
+            scores,
             None if labels is None else labels[active],
             n_models=self.n_models,
             max_rows=self.max_rows,
@@ -127,10 +123,20 @@ class FeatureMachine(BaseEstimator):
             rng=as_rng(self.random_state),
         )
         self.encoder_ = encoder
-        self.members_ = [fitted(metric, rows) for metric in chosen.metrics]
+        self.knots_, self.ranked_ = scores.knots, scores.ranked
+        self.members_ = chosen.members
         self.weights_ = chosen.weights
-        self.ways_ = chosen.names
-        shares = np.array([_by_column(encoder, each) for each in chosen.shares])
+        self.views_ = [each.view for each in chosen.judged]
+        self.ways_ = [each.name for each in chosen.judged]
+        shares = np.array(
+            [
+                sum(
+                    weight * _by_column(encoder, each.metrics[side].shares)
+                    for weight, each in zip(chosen.weights, chosen.judged, strict=True)
+                )
+                for side in (0, 1)
+            ]
+        )
         self.importances_ = shares.mean(axis=0)
         self.importances_std_ = np.abs(shares[0] - shares[1]) / 2
         self.n_features_in_ = encoder.n_features_in_
@@ -141,19 +147,13 @@ class FeatureMachine(BaseEstimator):
     def _values(self, X: Any) -> np.ndarray:
         """Return the mean of the members at rows, an axis for outputs always."""
         check_is_fitted(self)
-        Z = self._encode(X)
+        with _encoding():
+            Z = self.encoder_.transform(X)
+        scores = NormalScores(self.knots_, self.ranked_)
         total = 0.0
-        for weight, member in zip(self.weights_, self.members_, strict=True):
-            total = total + weight * member.predict(Z).reshape(len(Z), -1)
+        for weight, view, member in zip(self.weights_, self.views_, self.members_, strict=True):
+            total = total + weight * member.predict(scores.view(Z, view)).reshape(len(Z), -1)
         return np.asarray(total)
-
-    def _encode(self, X: Any) -> np.ndarray:
-        try:
-            return self.encoder_.transform(X)
-        except InvalidInput as error:
-            raise InvalidInput(
-                str(error).replace(TableEncoder.__name__, type(self).__name__)
-            ) from error
 
     @property
     def metric_(self) -> np.ndarray:
@@ -180,6 +180,20 @@ class FeatureMachine(BaseEstimator):
         tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
+
+
+@contextmanager
+def _encoding() -> Iterator[None]:
+    """Let what an encoder refuses be refused by the model that has it."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(str(error).replace(TableEncoder.__name__, who())) from error
+
+
+def _ratios(weights: np.ndarray | None) -> np.ndarray | None:
+    """Return weights of largest 1: a penalty is chosen beside them, so that only ratios matter."""
+    return None if weights is None else weights / weights.max()
 
 
 def _matrix_of(kernel: Any) -> np.ndarray:
@@ -262,11 +276,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     0
     """
 
-    _state = FeatureMachine._state | state.worded(
-        state.others("y_mean_", "y_scale_", "residuals_", needed=True),
-        state.PARTS_MISFIT,
-        lacks=state.PARTS_MISFIT,
-    )
+    _state = _learns("y_mean_", "y_scale_", "residuals_")
     _learned = tuple(_state)
 
     score = r_squared
@@ -293,12 +303,14 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         clock = Clock(self.max_time)
         encoder, Z = self._encoded(X, y, sample_weight)
         Y = np.asarray(check_targets(y, len(Z)), dtype=float)
-        weights = check_weights(sample_weight, len(Z))
+        weights = _ratios(check_weights(sample_weight, len(Z), relative=True))
         T = Y.reshape(len(Y), -1)
-        mean = np.average(T, axis=0, weights=weights)
-        scale = np.sqrt(np.average((T - mean) ** 2, axis=0, weights=weights))
-        scale[scale <= 1e-13 * np.abs(T).max(axis=0, initial=0.0)] = 1.0
-        chosen = self._learn(encoder, Rows(Z, (T - mean) / scale, weights), None, clock)
+        unit = np.abs(T).max(axis=0, initial=0.0)  # squares of 1e200 would overflow
+        unit[unit == 0] = 1.0
+        mean = unit * np.average(T / unit, axis=0, weights=weights)
+        spread = np.average(((T - mean) / unit) ** 2, axis=0, weights=weights)
+        scale = np.where(spread <= 1e-26, 1.0, unit * np.sqrt(spread))
+        chosen = self._learn(encoder, EncodedRows(Z, (T - mean) / scale, weights), None, clock)
         self.y_mean_, self.y_scale_ = mean, scale
         self.left_out_ = self._in_units(chosen.left_out, Y.ndim == 1)
         self.left_out_error_ = float(np.sqrt(chosen.error))
@@ -401,11 +413,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     True
     """
 
-    _state = FeatureMachine._state | state.worded(
-        state.others("classes_", "slope_", "offsets_", needed=True),
-        state.PARTS_MISFIT,
-        lacks=state.PARTS_MISFIT,
-    )
+    _state = _learns("classes_", "slope_", "offsets_")
     _learned = tuple(_state)
 
     score = accuracy
@@ -432,7 +440,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         clock = Clock(self.max_time)
         encoder, Z = self._encoded(X, y, sample_weight)
         y = check_labels(y, len(Z))
-        weights = check_weights(sample_weight, len(Z))
+        weights = _ratios(check_weights(sample_weight, len(Z), relative=True))
         classes = find_classes(y)
         if weights is not None:
             check_kept_classes(y, y[weights > 0])
@@ -441,7 +449,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         T = T[:, 1:] if len(classes) == 2 else T
         T = T - np.average(T, axis=0, weights=weights)
         scale = float(np.sqrt(np.average(np.mean(T * T, axis=1), weights=weights)))
-        chosen = self._learn(encoder, Rows(Z, T / scale, weights), labels, clock)
+        chosen = self._learn(encoder, EncodedRows(Z, T / scale, weights), labels, clock)
         self.classes_ = classes
         known = ~np.isnan(chosen.left_out[:, 0])
         counted = np.ones(len(Z)) if weights is None else weights

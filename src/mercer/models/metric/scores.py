@@ -1,0 +1,85 @@
+"""Columns of numbers by their ranks: normal scores, for columns far from normal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+#: What a member sees: columns of numbers as they are, ranks of those far from normal, ranks of all.
+VIEWS = ("", "ranks of some", "ranks")
+KNOTS = 100
+REACH = 2.5  # scores of the smallest and the largest value
+SKEWED = 1.0  # from this skewness on a column is far from normal
+DISTINCT = 3  # values that a column must have for its ranks to differ from itself
+
+
+def numbers_of(encoder: Any) -> np.ndarray:
+    """Return which encoded columns are numbers, not categories."""
+    widths = [
+        1 if kind == "number" else len(known)
+        for kind, known in zip(encoder.kinds_, encoder.categories_, strict=True)
+    ]
+    return np.repeat([kind == "number" for kind in encoder.kinds_], widths)
+
+
+@dataclass(frozen=True)
+class NormalScores:
+    """For each column values and their scores, ascending; NaN for columns that stay as they are.
+
+    Between values scores are on the lines between them, beyond them those of the ends.
+    """
+
+    knots: np.ndarray  # (2, d, KNOTS): values and scores
+    ranked: np.ndarray  # columns far from normal
+
+    @classmethod
+    def of(cls, Z: np.ndarray, weights: np.ndarray | None, numbers: np.ndarray) -> NormalScores:
+        """Return the scores of columns of numbers."""
+        d = Z.shape[1]
+        knots = np.full((2, d, KNOTS), np.nan)
+        ranked = np.zeros(d, dtype=bool)
+        w = np.ones(len(Z)) if weights is None else weights
+        for j in np.flatnonzero(numbers):
+            values, where = np.unique(Z[:, j], return_inverse=True)
+            if len(values) < DISTINCT:
+                continue
+            mass = np.bincount(where, weights=w, minlength=len(values))
+            middle = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+            score = np.clip(ndtri(middle), -REACH, REACH)
+            # knots at equal steps of the score, so that tails have as many as the middle
+            at = np.linspace(score[0], score[-1], KNOTS) if len(values) > KNOTS else None
+            if at is None:
+                x = np.append(values, np.full(KNOTS - len(values), values[-1]))
+                at = np.append(score, np.full(KNOTS - len(values), score[-1]))
+            else:
+                x = np.interp(at, score, values)
+            knots[0, j], knots[1, j] = x, at
+            centred = Z[:, j] - np.average(Z[:, j], weights=w)
+            spread = np.sqrt(np.average(centred**2, weights=w))
+            ranked[j] = abs(np.average((centred / spread) ** 3, weights=w)) > SKEWED
+        return cls(knots, ranked)
+
+    @property
+    def views(self) -> list[str]:
+        """The views that differ."""
+        known = ~np.isnan(self.knots[0, :, 0])
+        out = [VIEWS[0]]
+        if (self.ranked & known).any():
+            out.append(VIEWS[1])
+        if (known & ~self.ranked).any():
+            out.append(VIEWS[2])
+        return out
+
+    def view(self, Z: np.ndarray, view: str) -> np.ndarray:
+        """Return rows as a view shows them."""
+        if view == VIEWS[0]:
+            return Z
+        known = ~np.isnan(self.knots[0, :, 0])
+        chosen = known & self.ranked if view == VIEWS[1] else known
+        out = np.array(Z)
+        for j in np.flatnonzero(chosen):
+            out[:, j] = np.interp(Z[:, j], *self.knots[:, j])
+        return out

@@ -1,0 +1,265 @@
+"""Feature machines: what they find, what they claim, and what they refuse."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_moons
+
+import mercer
+from mercer.domains import Table
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
+
+
+def waves(n, d=8, noise=0.1, seed=0):
+    """A wave along the first column among d, and noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + noise * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def wave():
+    X, y = waves(160)
+    return FeatureMachineRegressor().fit(X, y), X, y
+
+
+# ------------------------------------------------------------------------------------ what is found
+def test_the_column_that_matters_is_found(wave):
+    model, _, _ = wave
+    X, y = waves(400, noise=0.0, seed=1)
+    error = np.mean((model.predict(X) - y) ** 2)
+    plain = KernelRidge("rbf", alpha="loo").fit(*waves(160))
+    assert error < 0.3 * np.mean((plain.predict(X) - y) ** 2)
+    assert model.importances_[0] > 0.6 and model.importances_.sum() == pytest.approx(1.0)
+    assert (model.importances_std_ >= 0).all()
+    assert np.trace(model.metric_) == pytest.approx(1.0)
+    np.testing.assert_allclose(model.metric_, model.metric_.T, atol=1e-12)
+
+
+def test_a_direction_is_found():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(240, 5))
+    direction = np.array([1.0, -1.0, 0.0, 0.0, 0.0]) / np.sqrt(2)
+    model = FeatureMachineRegressor().fit(X, np.sin(3 * X @ direction))
+    assert "directions" in " ".join(model.ways_)
+    scaled = model.metric_ * np.outer(X.std(axis=0), X.std(axis=0))  # of the columns as they came
+    top = np.linalg.eigh(scaled)[1][:, -1]
+    assert abs(top @ direction) > 0.98
+
+
+def test_a_heavy_tail_is_seen_by_its_ranks():
+    rng = np.random.default_rng(3)
+    X = np.exp(2 * rng.normal(size=(200, 2)))
+    y = np.sin(np.log(X[:, 0])) + 0.05 * rng.normal(size=200)
+    model = FeatureMachineRegressor().fit(X, y)
+    assert any("ranks" in way for way in model.ways_)
+    assert model.left_out_error_ < 0.4
+
+
+def test_classes_that_follow_a_shape():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([X, rng.normal(size=(300, 3))])
+    model = FeatureMachineClassifier(2).fit(X[:200], np.array(["a", "b"])[y[:200]])
+    assert model.score(X[200:], np.array(["a", "b"])[y[200:]]) > 0.93
+    P = model.predict_proba(X[200:])
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X[200:]))
+    odds = np.log(P[:, 1] / P[:, 0])
+    np.testing.assert_allclose(model.decision_function(X[200:]), odds, atol=1e-6)
+    assert model.importances_[:2].sum() > 0.7
+
+
+def test_several_classes_have_calibrated_probabilities():
+    X, y = load_iris(return_X_y=True)
+    model = FeatureMachineClassifier(1, max_rows=75).fit(X[::2], y[::2])
+    assert model.left_out_error_ < 0.1 and model.left_out_.shape == (75, 3)
+    P = model.predict_proba(X[1::2])
+    loss = -np.log(P[np.arange(75), y[1::2]]).mean()
+    assert loss < 0.25 and model.decision_function(X).shape == (150, 3)
+
+
+# -------------------------------------------------------------------------------- what is claimed
+def test_the_left_out_error_is_not_optimistic():
+    """Over data sets with much noise and few rows it is the error at new rows, in the mean."""
+    told, true = [], []
+    for seed in range(50):
+        X, y = waves(44, d=4, noise=1.0, seed=seed)
+        New, new = waves(200, d=4, noise=1.0, seed=1000 + seed)
+        model = FeatureMachineRegressor(2, max_rows=15).fit(X, y)
+        told.append(model.left_out_error_**2 * y.var())
+        true.append(np.mean((model.predict(New) - new) ** 2))
+    difference = np.array(told) - np.array(true)
+    assert difference.mean() > -2 * difference.std() / np.sqrt(50)
+    assert difference.mean() < 0.2 * np.mean(true)  # fewer rows than the model has: a little more
+
+
+def test_left_out_predictions_are_those_of_fits_without_the_row():
+    X, y = waves(40, d=3)
+    model = FeatureMachineRegressor(1, max_rows=20).fit(X, y)
+    # members are fitted to all rows; what they say of a row they saw is nearer than what is told
+    seen = np.mean((model.predict(X) - y) ** 2)
+    told = np.mean((model.left_out_ - y) ** 2)
+    assert seen < told
+    assert model.left_out_error_ == pytest.approx(np.sqrt(told / y.var()), rel=0.3)
+
+
+def test_every_member_has_a_certificate(wave):
+    model, _, y = wave
+    T = (y - y.mean()) / y.std()
+    assert len(model.solutions_) == len(model.members_) == len(model.weights_)
+    assert model.weights_.sum() == pytest.approx(1.0) and (model.weights_ > 0).all()
+    for member, solution in zip(model.members_, model.solutions_, strict=True):
+        assert solution.converged
+        K = np.asarray(member.kernel_(member.X_fit_))
+        a = member.dual_coef_
+        residual = K @ a + member.alpha_ * a + member.intercept_ - T
+        assert np.abs(residual).max() < 1e-8
+
+
+def test_intervals_reach_as_far_as_errors_left_out(wave):
+    model, X, y = wave
+    lower, upper = model.predict_interval(X, 0.9)
+    reach = np.sort(np.abs(model.left_out_ - y))[int(np.ceil(0.9 * 161)) - 1]
+    np.testing.assert_allclose(upper - model.predict(X), reach)
+    np.testing.assert_allclose(model.predict(X) - lower, reach)
+    New, new = waves(400, seed=5)
+    lower, upper = model.predict_interval(New, 0.9)
+    assert 0.8 < np.mean((lower <= new) & (new <= upper)) < 0.98
+    few = FeatureMachineRegressor().fit(X[:8], y[:8])
+    assert np.isinf(few.predict_interval(X[:2], 0.95)[1]).all()
+    with pytest.raises(InvalidInput, match="coverage"):
+        model.predict_interval(X, 1.5)
+
+
+def test_several_outputs_are_those_of_one_metric():
+    X, y = waves(60, d=3)
+    Y = np.column_stack([y, 100 + 7 * np.cos(X[:, 0])])
+    model = FeatureMachineRegressor(1, max_rows=30).fit(X, Y)
+    assert model.predict(X[:5]).shape == (5, 2) and model.left_out_.shape == (60, 2)
+    lower, upper = model.predict_interval(X[:5])
+    assert lower.shape == (5, 2) and (lower < upper).all()
+    assert model.score(X, Y) > 0.5
+
+
+# ------------------------------------------------------------------------------------- tables, rows
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(4)
+    n = 90
+    site = rng.choice(["a", "b", "c"], n)
+    age = rng.normal(50, 10, n)
+    y = 5.0 * (site == "b") + 0.1 * age + 0.1 * rng.normal(size=n)
+    age[::9] = np.nan
+    return Table({"age": age, "site": site.tolist(), "same": np.ones(n)}), y
+
+
+def test_categories_and_gaps(table):
+    frame, y = table
+    model = FeatureMachineRegressor(2, max_rows=45).fit(frame, y)
+    assert model.importances_.shape == (3,) and model.importances_[2] < 1e-3
+    assert list(model.feature_names_in_) == ["age", "site", "same"]
+    assert model.left_out_error_ < 0.5
+    new = Table({"site": ["b", "elsewhere"], "same": [1.0, 2.0], "age": [50.0, np.nan]})
+    assert np.isfinite(model.predict(new)).all()
+    with pytest.raises(InvalidInput, match=r"FeatureMachineRegressor.*age"):
+        model.predict(Table({"years": [50.0], "site": ["b"], "same": [1.0]}))
+
+
+def test_rows_of_weight_zero_are_not_there():
+    X, y = waves(50, d=3)
+    wild = np.vstack([X, 1e3 + X[:5]])
+    weights = np.r_[np.full(50, 2.5), np.zeros(5)]
+    model = FeatureMachineRegressor(1, max_rows=25)
+    one = clone(model).fit(wild, np.r_[y, y[:5]], weights)
+    two = clone(model).fit(X, y)
+    np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-6)
+    assert np.isnan(one.left_out_[50:]).all() and np.isfinite(one.left_out_[:50]).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_targets_far_from_one(scale):
+    X, y = waves(30, d=2)
+    model = FeatureMachineRegressor(1, max_rows=15)
+    found = model.fit(X, y * scale).predict(X) / scale
+    np.testing.assert_allclose(found, model.fit(X, y).predict(X), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.ones((20, 2)),
+        np.repeat(np.arange(4.0)[:, None], 5, axis=0),
+        np.column_stack([np.arange(20.0), np.full(20, np.nan)]),
+        np.column_stack([np.arange(20.0), np.arange(20.0) * 1e300]),
+    ],
+    ids=["constant", "copies", "all missing", "huge"],
+)
+def test_poor_columns_are_no_reason_to_fail(X):
+    y = np.arange(20.0) % 5
+    model = FeatureMachineRegressor(max_rows=10).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert FeatureMachineClassifier(max_rows=10).fit(X, y > 2).predict(X).shape == (20,)
+
+
+def test_a_constant_target_is_predicted():
+    X, _ = waves(20, d=2)
+    np.testing.assert_allclose(FeatureMachineRegressor().fit(X, np.full(20, 7.0)).predict(X), 7.0)
+
+
+# --------------------------------------------------------------------------------- limits, refusals
+def test_little_time_gives_what_was_found():
+    X, y = waves(80, d=4)
+    model = FeatureMachineRegressor(max_time=1e-9).fit(X, y)
+    assert model.ways_ == ["one scale"] and np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "words"),
+    [
+        (np.eye(4), np.arange(4.0), "4 rows .* too few"),
+        (np.full((9, 2), np.inf), np.arange(9.0), "inf"),
+        (np.eye(9), np.full(9, np.nan), "NaN"),
+        (np.eye(9), np.arange(8.0), "9 rows"),
+        (np.eye(9), None, "requires y"),
+    ],
+)
+def test_bad_data_are_named(X, y, words):
+    with pytest.raises(InvalidInput, match=f"(?s)FeatureMachineRegressor: .*{words}"):
+        FeatureMachineRegressor().fit(X, y)
+
+
+def test_classes_must_be_two():
+    with pytest.raises(InvalidInput, match="one class only"):
+        FeatureMachineClassifier().fit(np.eye(9), np.zeros(9))
+    weights = np.r_[np.ones(6), np.zeros(3)]
+    with pytest.raises(InvalidInput, match="all rows of class 1 have weight 0"):
+        FeatureMachineClassifier().fit(np.eye(9), [0] * 6 + [1] * 3, weights)
+
+
+@pytest.mark.parametrize("change", [{"n_models": 0}, {"max_rows": 2}, {"max_time": -1.0}])
+def test_bad_parameters_are_named(change):
+    (name,) = change
+    with pytest.raises(InvalidInput, match=f"FeatureMachineRegressor: {name}="):
+        FeatureMachineRegressor(**change).fit(*waves(20, d=2))
+
+
+# ------------------------------------------------------------------------------------------- files
+def test_model_files(tmp_path, table):
+    frame, y = table
+    for model, target in (
+        (FeatureMachineRegressor(2, max_rows=30), y),
+        (FeatureMachineClassifier(2, max_rows=30), np.where(y > y.mean(), "high", "low")),
+    ):
+        model.fit(frame, target)
+        mercer.save(model, tmp_path / "m.mercer", overwrite=True)
+        for again in (mercer.load(tmp_path / "m.mercer"), pickle.loads(pickle.dumps(model))):
+            np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+            np.testing.assert_array_equal(again.metric_, model.metric_)
+        model.weights_ = model.weights_[:0]
+        mercer.save(model, tmp_path / "m.mercer", overwrite=True)
+        with pytest.raises(ModelFileError, match="do not fit one another"):
+            mercer.load(tmp_path / "m.mercer")
