@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -171,12 +172,27 @@ class PowerBound(RadialBound):
         else:
             with np.errstate(over="ignore"):
                 for gap in self._gaps(rows, cols):
-                    s = s + self._raised(gap, self.degree)
+                    s += self._raised(gap, self.degree)
         return s.clip(max=LARGEST[self._type])
+
+    def _gaps(self, rows: slice, cols: slice) -> Iterator[Any]:
+        """Yield (xₖ−yₖ)/ℓₖ on a tile, column by column; arrays are one, which may be changed."""
+        if self.xp is not np:
+            yield from super()._gaps(rows, cols)
+            return
+        x, yt = dense_rows(self._x, rows), np.ascontiguousarray(dense_rows(self._y, cols).T)
+        gap = np.empty((len(x), yt.shape[1]), x.dtype)
+        for k in range(len(yt)):
+            np.subtract(x[:, k, None], yt[k], out=gap)
+            gap *= self._unit[k]
+            yield gap
 
     def _raised(self, gap: Any, p: float) -> Any:
         """Return |Δ|^p, and 0 where Δ = 0: infinite powers and slopes there multiply 0."""
-        size = abs(gap)
+        if self.xp is np:
+            np.abs(gap, out=gap)
+            return np.power(gap, p, out=gap, where=True if p > 0 else gap > 0)
+        size = gap.abs()
         if p > 0 and not self.whole:
             return size**p
         there = size > 0
@@ -189,8 +205,9 @@ class PowerBound(RadialBound):
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σⱼ Cᵢⱼ κ′(sᵢⱼ) p|xₖ−yₖ|^(p−1) sign(xₖ−yₖ), 0 of coordinates that coincide."""
         _, G = self._weighted_slope(rows, cols, self.degree * C)
-        columns = [
-            (G * self._raised(gap, self.degree - 1) * self.xp.sign(gap)).sum(1)
-            for gap in self._gaps(rows, cols)
-        ]
+        columns = []
+        for gap in self._gaps(rows, cols):
+            sign = self.xp.sign(gap)
+            sign *= self._raised(gap, self.degree - 1)
+            columns.append(self.xp.einsum("ij,ij->i", G, sign))
         return self.kernel._from_metric(self.xp.stack(columns, 1), self._X)

@@ -109,7 +109,7 @@ def long_run(mean, cov, seed, points=2**17):
     root = V * np.sqrt(np.maximum(lam, 0))
     parts = []
     for s in range(4):
-        u = qmc.Sobol(C, rng=np.random.default_rng(100 * seed + s)).random(points // 4)
+        u = qmc.Sobol(C, seed=np.random.default_rng(100 * seed + s)).random(points // 4)
         z = ndtri(np.clip(u, 1e-15, 1 - 1e-15))
         parts.append(softmax(mean + z @ root.T, axis=1).mean(axis=0))
     return np.mean(parts, axis=0), np.std(parts, axis=0).max() / np.sqrt(3)

@@ -300,8 +300,8 @@ class TestWeights:
         kernel = KERNELS["scaled ard"]
         a = Evidence(X, Z, np.ones(N)).value_and_gradient(kernel, 0.2)
         b = Evidence(X, Z).value_and_gradient(kernel, 0.2)
-        for one, two in zip(a, b, strict=True):
-            np.testing.assert_array_equal(one, two)
+        for one, two in zip(a, b, strict=True):  # to the bit but with NumPy 1.26
+            np.testing.assert_allclose(one, two, rtol=1e-14, atol=1e-14)
 
     def test_without_noise_weights_count_for_nothing(self):
         kernel = Matern(1.0, nu=0.5)
