@@ -95,6 +95,24 @@ def test_ctrl_c_among_submissions_leaves_the_rest_undone(monkeypatch):
     assert tiles.single_threaded_blas._inside == 0
 
 
+def test_bands_of_tiles_end_with_the_tile_at_work(monkeypatch):
+    """Of a band of many tiles none is begun once Ctrl-C was heard."""
+    made = []
+
+    def slow(bound, rows, cols, make=tiles.make_tile):
+        made.append(cols)
+        if len(made) == 3:
+            interrupt()
+        time.sleep(0.05)
+        return make(bound, rows, cols)
+
+    monkeypatch.setattr(tiles, "make_tile", slow)
+    X = RNG.normal(size=(400, 2))
+    with mercer.config(threads=2), small_tiles(40 * 40), pytest.raises(KeyboardInterrupt):
+        RBF()(X)
+    assert len(made) < 10  # of about fifty
+
+
 def test_tasks_that_take_long_are_told_to_stop():
     stop, begin = threading.Event(), time.monotonic()
     with pytest.raises(KeyboardInterrupt), workers(2, stop) as pool:

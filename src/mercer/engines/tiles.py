@@ -13,10 +13,11 @@ tiles are taken in an order that does not depend on the number of threads, so ne
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +36,7 @@ STRIP = 700  # columns of a tile of some hundred rows: narrower ones slow the pr
 DEVICE_ENTRIES = USUAL_TILE  # a device wants few large tiles
 LIGHT = 128  # columns of data up to which one tile is no work for several threads
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # of bands at work
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
 
 
@@ -42,7 +44,7 @@ LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not de
 def run_tiles(
     bound: Any, tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str
 ) -> None:
-    """Apply ``work`` to every task, on several threads; Ctrl-C stops after the tasks in flight.
+    """Apply ``work`` to every task, on several threads; Ctrl-C stops after the tiles in flight.
 
     Work that could be shared out runs with BLAS on one thread even when ``threads`` is 1: BLAS
     may round otherwise when it splits a product, and the bits must not depend on ``threads``.
@@ -63,8 +65,11 @@ def run_tiles(
                 work(task)
                 progress.step()
         return None
-    with single_threaded_blas(), workers(threads) as pool:
-        pending = {pool.submit(copy_context().run, work, task) for task in tasks}
+    stop = threading.Event()
+    context = copy_context()
+    context.run(_stop.set, stop)
+    with single_threaded_blas(), workers(threads, stop) as pool:
+        pending = {pool.submit(context.copy().run, work, task) for task in tasks}
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
@@ -145,8 +150,10 @@ def _bands(bound: Any, entries: int) -> tuple[list[slice], int]:
 
 def tile_columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
     """Column tiles of a band; of a symmetric matrix only those from the diagonal on."""
-    start = band.start if bound.symmetric else 0
+    start, stop = band.start if bound.symmetric else 0, _stop.get()
     for j in range(start, bound.shape[1], width):
+        if stop is not None and stop.is_set():  # nobody waits for the others
+            return
         yield slice(j, min(j + width, bound.shape[1]))
 
 
