@@ -11,6 +11,7 @@ import mercer
 from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
+from mercer.models.metric import members
 
 
 def waves(n, d=8, noise=0.1, seed=0):
@@ -208,6 +209,22 @@ def test_poor_columns_are_no_reason_to_fail(X):
 def test_a_constant_target_is_predicted():
     X, _ = waves(20, d=2)
     np.testing.assert_allclose(FeatureMachineRegressor().fit(X, np.full(20, 7.0)).predict(X), 7.0)
+
+
+def test_of_many_rows_some_are_held_out(monkeypatch):
+    X, y = waves(900, d=3)
+    monkeypatch.setattr(members, "EXACT", 300)
+    monkeypatch.setattr(members, "CENTERS", 60)
+    model = FeatureMachineRegressor(2, max_rows=60).fit(X, y)
+    known = ~np.isnan(model.left_out_)
+    assert known.sum() == 180 and len(model.residuals_) == 180
+    assert all(len(member.X_fit_) == 60 for member in model.members_)
+    New, new = waves(400, d=3, seed=1)
+    error = np.mean((model.predict(New) - new) ** 2)
+    assert model.left_out_error_**2 * y.var() == pytest.approx(error, rel=0.4)
+    assert error < 0.1 * new.var()
+    labels = FeatureMachineClassifier(1, max_rows=60).fit(X, y > 0)
+    assert labels.score(New, new > 0) > 0.85 and np.isnan(labels.left_out_[:, 0]).sum() == 720
 
 
 # --------------------------------------------------------------------------------- limits, refusals

@@ -229,7 +229,8 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     n_models : int, default=3
         The most ridge regressions in the mean; 1 for one function in one RKHS.
     max_rows : int, default=700
-        Rows of either half that a metric is learned from. The regressions see all rows.
+        Rows of either half that a metric is learned from. The regressions see all rows; of more
+        than 6000 they are in the span of 2000 centres.
     max_time : float, optional
         Seconds after which no further metric is tried; what was found so far is used.
     categorical : sequence of str or int, optional
@@ -249,7 +250,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         The mean metric of the encoded columns, of trace 1.
     left_out_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
         Predictions of each row by fits to all others, in metrics learned from the other half. NaN
-        for rows of weight 0.
+        for rows of weight 0, and of more than 6000 rows for those that were not held out.
     left_out_error_ : float
         Their root mean squared error over the standard deviation of y, with weights of the members
         from the other half: 1 is no better than the mean.

@@ -172,6 +172,13 @@ def leave_out(judged: Judged, rows: EncodedRows, halves: tuple[np.ndarray, np.nd
     return replace(judged, metrics=(metrics[0], metrics[1]), error=error, left_out=found)
 
 
+def hold_out(judged: Judged, rows: EncodedRows, held: np.ndarray) -> Judged:
+    """Return it with predictions for some rows, of no sample, by one fit to all the others."""
+    rest = np.setdiff1d(np.arange(len(rows)), held)
+    found = fitted(judged.metric, rows.take(rest)).predict(rows.Z[held]).reshape(len(held), -1)
+    return replace(judged, error=squared_error(found, rows.take(held)), left_out=found)
+
+
 def squared_error(found: np.ndarray, rows: EncodedRows) -> float:
     """Return the weighted mean squared error of predictions."""
     return float(np.average(np.mean((found - rows.T) ** 2, axis=1), weights=rows.w))
@@ -268,24 +275,39 @@ def choose(
     if not tried:
         raise failure or InvalidInput("no metric could be learned from these rows.")
     tried.sort(key=lambda each: each.error)
+    exact = len(rows) <= EXACT
+    if exact:
+        known, sides = np.arange(len(rows)), halves
+    else:
+        free = np.setdiff1d(np.arange(len(rows)), np.concatenate(samples))
+        many = min(MOST_HELD_OUT, int(HELD_OUT * len(rows)), len(free))
+        known = np.sort(rng.choice(free, many, replace=False))
+        sides = np.arange(0, many, 2), np.arange(1, many, 2)
     whole: list[Judged] = []
     for judged in tried[: n_models + KEPT]:
         if whole and clock.late:
             break
-        whole.append(leave_out(judged, views[judged.view], halves))
+        seen = views[judged.view]
+        whole.append(leave_out(judged, seen, halves) if exact else hold_out(judged, seen, known))
     found = [each.left_out for each in whole]
-    weights = stack(found, rows, n_models)
+    there = rows.take(known)
+    weights = stack(found, there, n_models)
     kept = np.flatnonzero(weights)
+    left_out = np.full_like(rows.T, np.nan)
+    left_out[known] = sum(weights[k] * found[k] for k in kept)
     return Chosen(
         [whole[k] for k in kept],
         [fitted(whole[k].metric, views[whole[k].view]) for k in kept],
         weights[kept],
-        np.asarray(sum(weights[k] * found[k] for k in kept)),
-        honest_error(found, rows, halves, n_models),
+        left_out,
+        honest_error(found, there, sides, n_models),
     )
 
 
 def fitted(metric: Metric, rows: EncodedRows) -> KernelRidge:
-    """Return the ridge regression on all rows in a metric."""
-    model = KernelRidge(metric.kernel, alpha=metric.alpha, fit_intercept=True)
+    """Return the ridge regression on all rows in a metric; in the span of centres where many."""
+    how: dict[str, Any] = {"fit_intercept": True}
+    if len(rows) > EXACT:
+        how |= {"solver": "falkon", "n_centers": min(CENTERS, len(rows)), "random_state": 0}
+    model = KernelRidge(metric.kernel, alpha=metric.alpha, **how)
     return model.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)
