@@ -197,6 +197,10 @@ def test_numbers_that_are_written_as_text():
     assert repr(compare(*texts, rng=0)) == repr(compare(a, texts[1], rng=0)) == expected
     kept = compare(*texts, rng=0, categorical="amount")
     assert change(kept, "amount").kind == "category"
+    raw = [{**t, "amount": np.array(t["amount"], dtype="S")} for t in texts]
+    assert repr(compare(*raw, rng=0)) == expected
+    blank = compare(a, {**b, "amount": [""] * 80}, rng=0)
+    assert "all cells of B are missing" in str(change(blank, "amount"))
     # an empty text is missing; other text among numbers is told
     texts[0]["amount"][3] = " "
     assert change(compare(*texts, rng=0), "amount").a["missing"] == pytest.approx(1 / 80)

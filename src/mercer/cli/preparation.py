@@ -305,8 +305,8 @@ def _rounded(source: FileTable, name: str) -> bool:
 
 def _names_rows(values: np.ndarray, split: int) -> bool:
     """Whether most texts of a column differ, or all those of each table where there are two."""
-    parts = [values[:split], values[split:]] if split else []
-    (both, *parts) = [[v for v in part.tolist() if v is not None] for part in (values, *parts)]
+    tables = [values[:split], values[split:]] if split else []
+    both, *parts = ([v for v in part.tolist() if v is not None] for part in (values, *tables))
     return (len(both) >= _IDENTIFIER and len(set(both)) > len(both) // 2) or (
         bool(parts) and all(len(part) == len(set(part)) >= _IDENTIFIER for part in parts)
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import as_rng, check_index, check_number
-from mercer.domains import Table, is_missing, to_host
+from mercer.domains import Table, to_host
 from mercer.domains.tables import holds_dates, is_date, is_frame
 from mercer.errors import InvalidInput, figure, speaks, users_level, who
 from mercer.features import NamedColumn, TableEncoder, numbers, read_columns
@@ -364,8 +364,8 @@ def compare(
     for name in first:
         if name in left_out or name in named.values():
             continue
-        asked = "category" if name in categorical else "declared" if name in declared else ""
-        values, why = _joined(first[name], second[name], asked)
+        said = "category" if name in categorical else "declared" if name in declared else ""
+        values, why = _joined(first[name], second[name], said)
         if why:
             left_out[name] = why
         else:
@@ -402,12 +402,12 @@ def _read(X: Any) -> tuple[dict[str, NamedColumn], set[str], set[str]]:
     return {c.name: c for c in read_columns(table)[0]}, dates, set(table.declared)
 
 
-def _joined(a: NamedColumn, b: NamedColumn, asked: str) -> tuple[np.ndarray, str]:
+def _joined(a: NamedColumn, b: NamedColumn, said: str) -> tuple[np.ndarray, str]:
     """Return the cells of a column in both tables, and why they cannot be compared, or "".
 
-    It is `asked` to be a "category", or "declared" to be one by a frame.
+    It is `said` to be a "category", or "declared" to be one by a frame.
     """
-    if not asked:
+    if not said:
         a, b = _as_numbers(a), _as_numbers(b)
     one, two = a.labels(), b.labels()
     kinds = {
@@ -415,7 +415,7 @@ def _joined(a: NamedColumn, b: NamedColumn, asked: str) -> tuple[np.ndarray, str
     }
     if not kinds:
         return np.zeros(0), "it is empty"
-    if kinds == {"number"} and asked != "category":
+    if kinds == {"number"} and said != "category":
         values = np.concatenate([numbers(a), numbers(b)])
         distinct = np.unique(values)
         if len(distinct[~np.isnan(distinct)]) == 1 and len({*one, *two} - {None}) > 1:
@@ -427,15 +427,15 @@ def _joined(a: NamedColumn, b: NamedColumn, asked: str) -> tuple[np.ndarray, str
     values = np.fromiter([*one, *two], dtype=object, count=len(one) + len(two))
     if len({*one, *two}) == 1:
         return values, "it has the same value everywhere"
-    if asked != "category" and len(kinds) > 1:
+    if len(kinds) > 1 and not said:
         _warn(
             f"column {a.name!r} holds numbers in one table and text in the other; it is compared "
             "as text."
         )
-    elif asked != "category" and (_names_rows([*one, *two]) or _names_rows(one, two)):
+    elif len(kinds) == 1 and said != "category" and _names_rows(one, two):
         present = [v for v in (*one, *two) if v is not None]
         odd = [v for v in present if not _is_written(v)]
-        if len(odd) <= len(present) / 10 and not asked:
+        if len(odd) <= len(present) / 10 and not said:
             _warn(
                 f"column {a.name!r} holds text such as {odd[0]!r} among numbers, and is left out; "
                 "correct or empty such cells."
@@ -451,25 +451,18 @@ def _warn(text: str) -> None:
 
 def _as_numbers(column: NamedColumn) -> NamedColumn:
     """Return a column of numbers that are written as text as numbers, any other as it is."""
-    cells = [
-        None if is_missing(v) or (isinstance(v, str) and not v.strip()) else v
-        for v in column.values.tolist()
-    ]
-    if column.kind == "number" or not any(map(_is_written, cells)):
+    if column.kind == "number":
         return column
-    if not all(v is None or _is_written(v) or _is_real(v) for v in cells):
+    cells = [None if v is None or not v.strip() else v for v in column.labels()]
+    if not all(v is None or _is_written(v) for v in cells):
         return column
-    exact = [_exact(v) if isinstance(v, str) else v for v in cells]
+    exact = [None if v is None else _exact(v) for v in cells]
     return NamedColumn(column.name, np.fromiter(exact, dtype=object, count=len(exact)), "number")
 
 
-def _is_real(cell: Any) -> bool:
-    return isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
-
-
-def _is_written(cell: Any) -> bool:
-    """Whether a cell is text, and a number."""
-    return isinstance(cell, str) and NUMBER.fullmatch(cell.strip()) is not None
+def _is_written(text: str) -> bool:
+    """Whether a text is a number."""
+    return NUMBER.fullmatch(text.strip()) is not None
 
 
 def _exact(text: str) -> int | float:
@@ -479,12 +472,11 @@ def _exact(text: str) -> int | float:
 
 
 def _names_rows(*tables: Sequence[str | None]) -> bool:
-    """Whether texts name rows: most of one table differ, or within each of several all do."""
+    """Whether most texts of all tables differ, or all those of each table."""
     found = [[v for v in cells if v is not None] for cells in tables]
-    return all(
-        len(present) >= NAMES
-        and len(set(present)) > (len(present) // 2 if len(found) == 1 else len(present) - 1)
-        for present in found
+    both = [v for present in found for v in present]
+    return (len(both) >= NAMES and len(set(both)) > len(both) // 2) or all(
+        len(present) == len(set(present)) >= NAMES for present in found
     )
 
 
