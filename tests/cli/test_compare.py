@@ -287,3 +287,45 @@ def test_many_rows_are_all_looked_at(mercer, tmp_path):
 def test_a_given_length_scale(mercer, tables):
     told = json.loads(mercer("compare", *tables[:2], "--length-scale", "0.7", "--json").out)
     assert told["kernel"] == "RBF(length_scale=0.7)"
+
+
+def test_a_unit_that_was_added_is_a_difference(mercer, tmp_path):
+    one, two = month(1), month(2)
+    one["area"], two["area"] = one["age"], [f"{v} m2" for v in two["age"]]
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    outcome = mercer("compare", *paths, "--fail-under", "0.01")
+    assert outcome.code == 3, outcome
+    assert value(outcome.out, "verdict")[0].startswith("The tables differ: no value of 'area' is")
+    assert value(outcome.out, "limit") == ["p-value not below 0.01, but no value in both: exit 3"]
+    assert "more in" not in outcome.out  # the p-value shows no rows
+    told = json.loads(mercer("compare", *paths, "--json").out)
+    assert told["apart"] == ["area"] and told["pvalue"] > 0.05 and told["below"] is False
+
+
+def test_ids_that_both_tables_have(mercer, tmp_path):
+    one, two = month(1), month(2)
+    for table in (one, two):
+        table["name"], table["row"] = [f"P{i:04}" for i in range(80)], list(range(80))
+        table["key"] = [2**60 + i % 10 for i in range(80)]
+        table["note"] = [f"the patient was seen again, visit {i}" for i in range(80)]
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    told = json.loads(mercer("compare", *paths, "--json").out)
+    assert told["left_out"] == {
+        "name": "80 different texts, as names or identifiers have (--categorical keeps it)",
+        "key": "its values differ by less than float64 tells apart; subtract a common number "
+        "first (--categorical compares them as categories)",
+        "note": "80 different texts of several words, which only mercer fit reads "
+        "(--categorical compares whole cells)",
+    }
+    assert told["remarks"] == [
+        "column 'row' counts from 0 to 79, another number in every row, in each table, so it may "
+        "be an id; it is used, --drop row leaves it out"
+    ]
+
+
+def test_help_speaks_of_its_own_options(mercer):
+    text = " ".join(mercer("compare", "--help").out.split())
+    assert "spectral" not in text and "(default: the median distance)" in text
+    assert "spectral that to the seventh" in " ".join(mercer("cluster", "--help").out.split())
+    text = " ".join(mercer("fit", "--help").out.split())
+    assert "look like identifiers, whatever" not in text

@@ -265,7 +265,7 @@ def test_sequences_in_both_cases_are_read(mercer, mixed, tmp_path):
     outcome = mercer("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m")
     assert line(outcome, "sequences") == "1: dna (4 missing)", outcome
     said = mercer("depend", table, "--x", "dna", "--y", "y")
-    assert said.code == 1 and "sequence, which mercer fit reads" in said.err, said
+    assert said.code == 1 and "sequences of letters, which only mercer fit reads" in said.err, said
 
 
 def test_what_columns_hold_may_be_said(mercer, fails, mixed, tmp_path):

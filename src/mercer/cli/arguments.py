@@ -209,10 +209,10 @@ def content_options(parser: argparse.ArgumentParser) -> None:
     """Add what columns hold where a kernel has a part for each kind of column."""
     for option, what in (
         ("--number", "numbers to be used, also where they look like identifiers"),
-        ("--text", "text, read word by word"),
-        ("--sequence", "strings compared by their letters, such as DNA"),
+        ("--text", "text, read word by word, whatever they look like"),
+        ("--sequence", "strings compared by their letters, such as DNA, whatever they look like"),
     ):
-        _add_columns(parser, option, f"columns of {what}, whatever they look like")
+        _add_columns(parser, option, f"columns of {what}")
 
 
 def row_options(parser: argparse.ArgumentParser, what: str) -> None:
@@ -307,7 +307,7 @@ def _add_cluster(commands: argparse._SubParsersAction) -> None:
         choices=("kmeans", "spectral", "dpmeans"),
         help="kmeans in feature space (default), spectral, or dpmeans (the method of --penalty)",
     )
-    _add_kernel(parser)
+    _add_kernel(parser, scale=", for spectral that to the seventh neighbour")
     answer_options(parser)
     _add_rows(parser, "the starts and of chosen rows")
 
@@ -333,7 +333,9 @@ def _add_embed(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "starts and of chosen rows")
 
 
-def _add_kernel(parser: argparse.ArgumentParser, more: str = "", text: str = "") -> None:
+def _add_kernel(
+    parser: argparse.ArgumentParser, more: str = "", text: str = "", scale: str = ""
+) -> None:
     parser.add_argument(
         "--kernel",
         choices=(*KERNELS, more) if more else KERNELS,
@@ -344,8 +346,7 @@ def _add_kernel(parser: argparse.ArgumentParser, more: str = "", text: str = "")
         "--length-scale",
         type=positive,
         metavar="L",
-        help="of the kernel, in standardised columns (default: the median distance, for spectral "
-        "that to the seventh neighbour)",
+        help=f"of the kernel, in standardised columns (default: the median distance{scale})",
     )
 
 

@@ -18,6 +18,7 @@ from mercer.cli.files import (
     to_number,
     write_answers,
 )
+from mercer.cli.preparation import remark
 from mercer.cli.samples import (
     Encoded,
     Finding,
@@ -33,7 +34,7 @@ from mercer.cli.samples import (
 )
 from mercer.cli.tables import FileTable, listed
 from mercer.errors import InvalidInput, figure
-from mercer.kernels import counting
+from mercer.kernels import counting, identifier
 from mercer.settings import config
 from mercer.statistics import ColumnChange, TableComparison, compare_vectors
 
@@ -60,7 +61,13 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         for text in both.doubts(a.path, b.path):
             console.warn(text)
         data = encode(
-            both.table, arguments, skip=skip, categorical=both.mixed, robust=True, console=console
+            both.table,
+            arguments,
+            skip=skip,
+            categorical=both.mixed,
+            robust=True,
+            split=len(a),
+            console=console,
         )
         options = shuffling(both.table, arguments)
         n = len(a)
@@ -88,6 +95,11 @@ class _Comparison(Finding):
     found: TableComparison
     rows: dict[str, list[dict[str, Any]]]
 
+    @property
+    def below(self) -> bool:
+        """Whether the tables differ at the limit that is given."""
+        return self.found.differ
+
     def outcome(self) -> dict[str, Any]:
         """Return what JSON says."""
         return {
@@ -101,6 +113,7 @@ class _Comparison(Finding):
             **self.data.account(),
             **{f"only_in_{key}": names for key, names in zip("ab", self.both.only, strict=True)},
             "mixed": self.both.mixed,
+            "apart": list(self.found.apart),
         }
 
     def lines(self) -> list[tuple[str, str]]:
@@ -218,11 +231,11 @@ def telling_rows(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of A where the witness is largest, and of B where it is smallest.
 
-    Of tables that do not differ no row is an example.
+    Where the p-value shows no difference no row is an example.
     """
     values, names = found.witness, [change.name for change in found.columns]
     parts = {"a": (a, values[: len(a)]), "b": (b, -values[len(a) :])}
-    top = top if found.differ else 0
+    top = top if found.pvalue < found.level else 0
     out: dict[str, list[dict[str, Any]]] = {}
     for key, (table, heights) in parts.items():
         best = np.argsort(-heights, kind="stable")[:top]
@@ -254,6 +267,8 @@ def doubtful_columns(data: Encoded, n: int) -> list[str]:
                     f"column {name!r} has whole numbers of its own in each table, as an id has; it "
                     f"is used, {drop}"
                 )
+            elif why := identifier(values, name) or _identifier(one, two, name):
+                remarks.append(remark(name, why))
             continue
         texts = [v for v in values.tolist() if v is not None]
         known = set(one.tolist()) - {None}
@@ -262,6 +277,12 @@ def doubtful_columns(data: Encoded, n: int) -> list[str]:
         elif known and not known & set(two.tolist()):
             remarks.append(f"column {name!r} has no value in both tables; {drop}")
     return remarks
+
+
+def _identifier(one: np.ndarray, two: np.ndarray, name: str) -> str | None:
+    """Return by what numbers are known to number the rows of each table."""
+    found = identifier(one, name), identifier(two, name)
+    return f"{found[0]}, in each table" if all(found) else None
 
 
 def _is_id(values: np.ndarray) -> bool:

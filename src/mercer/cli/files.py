@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import datetime
 import io
 import os
 import re
@@ -14,6 +13,7 @@ from itertools import chain
 from typing import Any, TextIO
 
 from mercer.domains.blocks import parquet_libraries
+from mercer.domains.tables import is_date
 from mercer.errors import InvalidInput
 
 # Cells that a spreadsheet may run (OWASP, "CSV injection").
@@ -274,17 +274,7 @@ def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None
 def dates(cells: Iterable[Any]) -> bool:
     """Whether most of the cells that are there are ISO dates, with or without a time."""
     present = [c for c in cells if not missing(c)]
-    return bool(present) and sum(map(_is_date, present)) > len(present) / 2
-
-
-def _is_date(cell: Any) -> bool:
-    if not isinstance(cell, str) or not re.match(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}", cell):
-        return False
-    try:
-        datetime.datetime.fromisoformat(cell.strip())
-    except ValueError:
-        return False
-    return True
+    return bool(present) and sum(map(is_date, present)) > len(present) / 2
 
 
 # ---- CSV that is read: whole or in batches; strict about shape and encoding ----

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 import numpy as np
 
@@ -243,8 +244,12 @@ def choose_columns(
     skip: Collection[str] = (),
     purpose: str = "use",
     free: Collection[str] = (),
+    split: int = 0,
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the columns to use, numbers or text, and of each other one the reason."""
+    """Return the columns to use, numbers or text, and of each other one the reason.
+
+    The rows are those of one table, or so many of one and the others of another.
+    """
     columns: dict[str, np.ndarray] = {}
     left_out: dict[str, str] = {}
     for name in source.columns:
@@ -260,16 +265,20 @@ def choose_columns(
         values = source.numbers(name) if kind == "number" else source.categories(name)
         present = [v for v in values.tolist() if v is not None and v == v]
         distinct = set(present)
-        if len(distinct) == 1 and len(present) == len(values):
+        if kind == "number" and len(distinct) == 1 and _rounded(source, name):
+            left_out[name] = (
+                "its values differ by less than float64 tells apart; subtract a common number "
+                "first (--categorical compares them as categories)"
+            )
+        elif len(distinct) == 1 and len(present) == len(values):
             left_out[name] = "it has the same value everywhere"
         elif (
             kind == "category"
             and name not in categorical
             and name not in free
-            and len(present) >= _IDENTIFIER
-            and len(distinct) > len(present) // 2
+            and _names_rows(values, split)
         ):
-            left_out[name] = f"{len(distinct)} different texts, " + _many(present, name in odd)
+            left_out[name] = f"{len(distinct)} different " + _many(present, name in odd)
         else:
             columns[name] = values
     if not columns:
@@ -288,16 +297,32 @@ def free_columns(source: FileTable, skip: Collection[str]) -> dict[str, str]:
     return {n: kind for n, kind in kinds.items() if kind in ("text", "sequence")}
 
 
+def _rounded(source: FileTable, name: str) -> bool:
+    """Whether numbers that are written differently have become one."""
+    present = [c for c in source.cells(name) if not missing(c)]
+    return len({Decimal(str(c).strip().replace(source.decimal, ".")) for c in present}) > 1
+
+
+def _names_rows(values: np.ndarray, split: int) -> bool:
+    """Whether most texts of a column differ, or all those of each table where there are two."""
+    tables = [values[:split], values[split:]] if split else []
+    both, *parts = ([v for v in part.tolist() if v is not None] for part in (values, *tables))
+    return (len(both) >= _IDENTIFIER and len(set(both)) > len(both) // 2) or (
+        bool(parts) and all(len(part) == len(set(part)) >= _IDENTIFIER for part in parts)
+    )
+
+
 def _many(present: list[str], odd: bool) -> str:
     """What a column of mostly different texts seems to be."""
     if odd:
-        return "numbers in another notation? see the warning"
+        return "texts, numbers in another notation? see the warning"
     if dates(present):
-        return "looks like dates: convert to days since a fixed date"
-    kind = column_kinds({"": present})[""].kind
+        return "texts, looks like dates: convert to days since a fixed date"
+    kind = column_kinds({"": [*dict.fromkeys(present)]})[""].kind
     if kind in ("text", "sequence"):
-        return f"{kind}, which mercer fit reads (--categorical compares whole cells)"
-    return "as names or identifiers have (--categorical keeps it)"
+        what = "texts of several words" if kind == "text" else "sequences of letters"
+        return f"{what}, which only mercer fit reads (--categorical compares whole cells)"
+    return "texts, as names or identifiers have (--categorical keeps it)"
 
 
 def remark(name: str, why: str) -> str:

@@ -94,9 +94,13 @@ def encode(
     skip: Collection[str] = (),
     categorical: Collection[str] = (),
     robust: bool = False,
+    split: int = 0,
     console: Console,
 ) -> Encoded:
-    """Choose columns, `only` these or all but some, and turn the rows into vectors."""
+    """Choose columns, `only` these or all but some, and turn the rows into vectors.
+
+    So many rows are those of one table, the others of another; 0 where there is one table.
+    """
     for name in (*arguments.drop, *arguments.categorical, *(only or ())):
         source.cells(name)
     text = {*arguments.categorical, *categorical}
@@ -105,9 +109,9 @@ def encode(
     odd = odd_notation(source, {*arguments.drop, *text, *skip})
     for warning in odd.values():
         console.warn(f"{source.path}: {warning}")
-    columns, left_out = choose_columns(source, arguments.drop, text, odd, skip)
+    columns, left_out = choose_columns(source, arguments.drop, text, odd, skip, split=split)
     numbers = {n: values for n, values in columns.items() if values.dtype != object}
-    found = [(n, identifier(values, n)) for n, values in numbers.items()]
+    found = [(n, identifier(values, n)) for n, values in numbers.items() if not split]
     return Encoded(
         source,
         table_vectors(columns, arguments.max_categories, robust),
@@ -210,9 +214,13 @@ class Finding(ABC):
 
     @property
     def code(self) -> int:
-        """3 where the p-value is below the limit, else 0."""
-        limit = self.arguments.fail_under
-        return BELOW if limit is not None and self.result.pvalue < limit else 0
+        """3 where a limit is given and the finding is below it, else 0."""
+        return BELOW if self.arguments.fail_under is not None and self.below else 0
+
+    @property
+    def below(self) -> bool:
+        """Whether the p-value is below the limit that is given."""
+        return self.result.pvalue < self.arguments.fail_under
 
     def say(self, console: Console) -> int:
         """Print what was found, and return the exit code."""
@@ -222,7 +230,9 @@ class Finding(ABC):
         elif limit is None:
             text = layout(self.lines())
         else:
-            below = f"p-value {'' if code else 'not '}below {limit:g}: exit {code}"
+            under = "" if self.result.pvalue < limit else "not "
+            differ = ", but no value in both" if under and code else ""
+            below = f"p-value {under}below {limit:g}{differ}: exit {code}"
             text = layout([*self.lines(), ("limit", below)])
         console.say(text)
         return code

@@ -21,6 +21,7 @@ from mercer.features.table_columns import (
     table_params as table_params,
 )
 from mercer.features.tables import (
+    NamedColumn as NamedColumn,
     TableEncoder as TableEncoder,
     numbers as numbers,
     read_columns as read_columns,

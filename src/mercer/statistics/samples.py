@@ -245,7 +245,8 @@ def _square(domain: Domain, Z: Any, sizes: list[int], names: list[str]) -> Any:
         what = " and ".join(names)
         many = f"K[:n] and K[n:] of the {total} × {total} matrix of all points"
         raise InvalidInput(
-            f"{who()}: {what} hold {total} rows of kernel values with {np.shape(Z)[-1]} columns; "
+            f"{who()}: {what} hold{'s' * (len(sizes) == 1)} {total} rows of kernel values with "
+            f"{np.shape(Z)[-1]} column{'s' * (np.shape(Z)[-1] != 1)}; "
             + (f"give {many}." if len(sizes) > 1 else "give the square Gram matrix.")
         )
     try:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mercer.checks import as_rng, check_number
-from mercer.domains import Table
-from mercer.errors import InvalidInput, figure, speaks, who
-from mercer.features import TableEncoder, numbers, read_columns
+from mercer.checks import as_rng, check_index, check_number
+from mercer.domains import Table, to_host
+from mercer.domains.tables import holds_dates, is_date, is_frame
+from mercer.errors import InvalidInput, figure, speaks, users_level, who
+from mercer.features import NamedColumn, TableEncoder, numbers, read_columns
+from mercer.kernels import as_kernel, column_kinds
 from mercer.statistics.base import TestResult
 from mercer.statistics.two_sample import holm, mmd_agg_test, mmd_test, witness
 
@@ -22,6 +26,8 @@ WHOLE = 4000  # rows up to which a column is tested with its whole kernel matrix
 RANK = 64  # of the matrix of a column beyond; one column has few directions
 SHOWN = 3  # categories whose shares are told
 NAMED = 5  # columns that a verdict names
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")  # as text
+DIGITS = 300  # of whole numbers that are kept to the last
 
 # ---- Rows as vectors: numbers by their quartiles, categories at unit distance, gaps as such ----
 
@@ -161,6 +167,9 @@ class TableComparison:
         p-values below this count as a difference.
     left_out : dict of str to str
         Columns that were not compared, and why.
+    apart : dict of str to tuple of str
+        Columns of categories that have no value in both tables, which chance does not explain, and
+        a value of A and of B: a difference whatever the p-value, such as a unit that was added.
 
     Examples
     --------
@@ -178,6 +187,7 @@ class TableComparison:
     witness: np.ndarray
     level: float = 0.05
     left_out: dict[str, str] = field(default_factory=dict)
+    apart: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def pvalue(self) -> float:
@@ -186,17 +196,28 @@ class TableComparison:
 
     @property
     def differ(self) -> bool:
-        """Whether the p-value of the tables as a whole is below the level."""
-        return self.pvalue < self.level
+        """Whether the p-value of the whole is below the level, or a column is `apart`."""
+        return self.pvalue < self.level or bool(self.apart)
 
     @property
     def verdict(self) -> str:
         """What was found, in a sentence or two."""
         n, m = self.test.sizes
         level, p = f"{self.level:g}", f"p-value {figure(self.pvalue)}"
-        clear = [change.name for change in self.columns if change.adjusted < self.level]
+        clear = [
+            c.name for c in self.columns if c.adjusted < self.level and c.name not in self.apart
+        ]
         more = f" and {len(clear) - NAMED} more" if len(clear) > NAMED else ""
         names = ", ".join(map(repr, clear[:NAMED])) + more
+        if self.apart:
+            told = "; ".join(
+                f"no value of {name!r} is in both, such as {a!r} in A and {b!r} in B"
+                for name, (a, b) in list(self.apart.items())[:NAMED]
+            )
+            rest = f"; and so {len(self.apart) - NAMED} more" if len(self.apart) > NAMED else ""
+            below = "below" if self.pvalue < self.level else "not below"
+            where = f" A difference also shows in {names}." if clear else ""
+            return f"The tables differ: {told}{rest} ({p} of all columns, {below} {level}).{where}"
         if self.differ:
             where = f"A difference shows in {names}."
             if not clear:
@@ -308,27 +329,43 @@ def compare(
     ('amount', True)
     """
     check_number(level, "level", 0, 1)
+    check_index(max_categories, "max_categories", 1)
+    least = 1 / (check_index(n_permutations, "n_permutations", 1) + 1)
+    if least >= level:
+        raise InvalidInput(
+            f"{who()}: level={level:g} can never be reached: the smallest p-value of "
+            f"{n_permutations} permutations is {figure(least)}; give "
+            f"n_permutations={math.ceil(1 / level)} or more."
+        )
+    many = isinstance(kernel, str) and kernel == "auto"
+    if kernel is not None and not many and not as_kernel(kernel).domain.holds_points:
+        raise InvalidInput(
+            f"{who()}: kernel={kernel!r} needs a Gram matrix, and the rows of tables are made "
+            "vectors here; give a kernel of vectors such as 'rbf', or use mmd_test."
+        )
     drop, categorical = ([n] if isinstance(n, str) else list(n) for n in (drop, categorical))
-    (one, _), (two, _) = read_columns(A), read_columns(B)
-    first, second = ({c.name: c for c in columns} for columns in (one, two))
+    (first, dates, declared), (second, others, also) = map(_read, (A, B))
+    dates, declared = dates | others, declared | also
     roles = {"blocks": blocks, "strata": strata}
     named = {role: name for role, name in roles.items() if isinstance(name, str)}
     asked = {"drop": drop, "categorical": categorical, **{r: (n,) for r, n in named.items()}}
     for role, names in asked.items():
         for name in names:
-            if name not in first and name not in second:
+            if name not in {*first, *second, *dates}:
                 raise InvalidInput(
                     f"{who()}: {role} names {name!r}, which is no column of A or B; they have "
                     f"{', '.join(map(repr, list(first)[:8]))}."
                 )
     left_out = {n: "only A has it" for n in first if n not in second}
     left_out |= {n: "only B has it" for n in second if n not in first}
+    left_out |= dict.fromkeys(sorted(dates), "dates; turn them into numbers, such as days")
     left_out |= dict.fromkeys(drop, "as asked")
     columns: dict[str, np.ndarray] = {}
     for name in first:
         if name in left_out or name in named.values():
             continue
-        values, why = _joined(first[name], second[name], name in categorical)
+        said = "category" if name in categorical else "declared" if name in declared else ""
+        values, why = _joined(first[name], second[name], said)
         if why:
             left_out[name] = why
         else:
@@ -338,6 +375,8 @@ def compare(
         raise InvalidInput(f"{who()}: A and B have no column that can be compared{why}.")
     options: dict[str, Any] = {"blocks": blocks} if blocks is not None else {}
     for role, name in named.items():
+        if name in dates:
+            raise InvalidInput(f"{who()}: {role}={name!r} holds dates; write them as text first.")
         if name not in first or name not in second:
             raise InvalidInput(f"{who()}: {role}={name!r} is a column of one table only.")
         labels = [*first[name].labels(), *second[name].labels()]
@@ -345,29 +384,113 @@ def compare(
             raise InvalidInput(f"{who()}: column {name!r} is empty in a row, and {role} needs it.")
         options[role] = np.array(labels, dtype=object)
     vectors = table_vectors(columns, max_categories)
-    n = len(one[0].values)
+    n = len(next(iter(first.values())).values)
     return compare_vectors(vectors, n, kernel, n_permutations, rng, level, options, left_out)
 
 
-def _joined(a: Any, b: Any, categorical: bool) -> tuple[np.ndarray, str]:
-    """Return the cells of a column in both tables, and why they cannot be compared, or ""."""
+def _read(X: Any) -> tuple[dict[str, NamedColumn], set[str], set[str]]:
+    """Return the columns of a table, the names of those with dates, and of declared categories."""
+    X = to_host(X)
+    if not (isinstance(X, Table | Mapping) or is_frame(X)) or hasattr(X, "tocsr"):
+        return {c.name: c for c in read_columns(X)[0]}, set(), set()
+    table = Table.from_frame(X)
+    dates = {n for n in table.names if holds_dates(table[n])}
+    if dates:
+        if len(dates) == len(table.names):
+            return {}, dates, set()
+        table = table.select([n for n in table.names if n not in dates])
+    return {c.name: c for c in read_columns(table)[0]}, dates, set(table.declared)
+
+
+def _joined(a: NamedColumn, b: NamedColumn, said: str) -> tuple[np.ndarray, str]:
+    """Return the cells of a column in both tables, and why they cannot be compared, or "".
+
+    It is `said` to be a "category", or "declared" to be one by a frame.
+    """
+    if not said:
+        a, b = _as_numbers(a), _as_numbers(b)
+    one, two = a.labels(), b.labels()
     kinds = {
-        column.kind for column in (a, b) if any(label is not None for label in column.labels())
+        c.kind for c, labels in ((a, one), (b, two)) if any(label is not None for label in labels)
     }
     if not kinds:
         return np.zeros(0), "it is empty"
-    if kinds == {"number"} and not categorical:
+    if kinds == {"number"} and said != "category":
         values = np.concatenate([numbers(a), numbers(b)])
-        same = len(np.unique(values)) == 1
-        return values, "it has the same value everywhere" if same else ""
-    labels = [*a.labels(), *b.labels()]
-    values = np.fromiter(labels, dtype=object, count=len(labels))
-    distinct, present = len({*labels} - {None}), sum(label is not None for label in labels)
-    if len({*labels}) == 1:
+        distinct = np.unique(values)
+        if len(distinct[~np.isnan(distinct)]) == 1 and len({*one, *two} - {None}) > 1:
+            return values, (
+                "its values differ by less than float64 tells apart; subtract a common number "
+                "first (categorical compares them as categories)"
+            )
+        return values, "it has the same value everywhere" if len(distinct) == 1 else ""
+    values = np.fromiter([*one, *two], dtype=object, count=len(one) + len(two))
+    if len({*one, *two}) == 1:
         return values, "it has the same value everywhere"
-    if not categorical and present >= NAMES and distinct > present // 2:
-        return values, f"{distinct} different texts, as names have (categorical keeps it)"
+    if len(kinds) > 1 and not said:
+        _warn(
+            f"column {a.name!r} holds numbers in one table and text in the other; it is compared "
+            "as text."
+        )
+    elif len(kinds) == 1 and said != "category" and _names_rows(one, two):
+        present = [v for v in (*one, *two) if v is not None]
+        odd = [v for v in present if not _is_written(v)]
+        if len(odd) <= len(present) / 10 and not said:
+            _warn(
+                f"column {a.name!r} holds text such as {odd[0]!r} among numbers, and is left out; "
+                "correct or empty such cells."
+            )
+            return values, f"numbers, but for cells such as {odd[0]!r}"
+        return values, _many(present)
     return values, ""
+
+
+def _warn(text: str) -> None:
+    warnings.warn(f"{who()}: {text}", UserWarning, stacklevel=users_level())
+
+
+def _as_numbers(column: NamedColumn) -> NamedColumn:
+    """Return a column of numbers that are written as text as numbers, any other as it is."""
+    if column.kind == "number":
+        return column
+    cells = [None if v is None or not v.strip() else v for v in column.labels()]
+    if not all(v is None or _is_written(v) for v in cells):
+        return column
+    exact = [None if v is None else _exact(v) for v in cells]
+    return NamedColumn(column.name, np.fromiter(exact, dtype=object, count=len(exact)), "number")
+
+
+def _is_written(text: str) -> bool:
+    """Whether a text is a number."""
+    return NUMBER.fullmatch(text.strip()) is not None
+
+
+def _exact(text: str) -> int | float:
+    """Return the number that is written, whole ones with all their digits."""
+    text = text.strip()
+    return int(text) if len(text) < DIGITS and text.lstrip("+-").isdigit() else float(text)
+
+
+def _names_rows(*tables: Sequence[str | None]) -> bool:
+    """Whether most texts of all tables differ, or all those of each table."""
+    found = [[v for v in cells if v is not None] for cells in tables]
+    both = [v for present in found for v in present]
+    return (len(both) >= NAMES and len(set(both)) > len(both) // 2) or all(
+        len(present) == len(set(present)) >= NAMES for present in found
+    )
+
+
+def _many(present: list[str]) -> str:
+    """Return what a column of mostly different texts seems to be."""
+    count = len(set(present))
+    if sum(map(is_date, present)) > len(present) / 2:
+        return f"{count} different dates; turn them into numbers, such as days"
+    kind = column_kinds({"": [*dict.fromkeys(present)]})[""].kind
+    if kind == "text":
+        return f"{count} different texts of several words (categorical compares whole cells)"
+    if kind == "sequence":
+        return f"{count} different sequences of letters (categorical compares whole cells)"
+    return f"{count} different texts, as names have (categorical keeps it)"
 
 
 def compare_vectors(
@@ -382,6 +505,7 @@ def compare_vectors(
 ) -> TableComparison:
     """Compare the first n rows with the others; `options` are how `mmd_test` shuffles them."""
     X, options = vectors.X, dict(options or {})
+    apart = _apart(vectors, n, level, bool(options))
     many = isinstance(kernel, str) and kernel == "auto"
     estimator = "unbiased" if min(n, len(X) - n) > 1 else "biased"
     # one seed for all: a column that is the whole table has the p-value of the table
@@ -422,7 +546,44 @@ def compare_vectors(
         for kind, *sides in [_described(vectors, name, n)]
     ]
     changes.sort(key=lambda change: (change.pvalue, -change.deviations))
-    return TableComparison(result, changes, heights, level, dict(left_out or {}))
+    return TableComparison(result, changes, heights, level, dict(left_out or {}), apart)
+
+
+def _apart(
+    vectors: TableVectors, n: int, level: float, grouped: bool
+) -> dict[str, tuple[str, str]]:
+    """Return the categories without a value in both tables, and a value of A and of B of each.
+
+    Rows that are shuffled at random seldom leave all rows of each value on one side. Of d values
+    at most 2^d halves of all rows do, and no more than choose the values on the smaller side: where
+    all rows differ that is every half. Where one table holds numbers and the other none, there are
+    two values. Rows that are shuffled in groups count for less: then only this last is told.
+    """
+    found = {}
+    for name, values in vectors.columns.items():
+        if values.dtype != object or name in vectors.flags:
+            continue
+        one, two = (
+            [v for v in part.tolist() if v is not None] for part in (values[:n], values[n:])
+        )
+        if not one or not two or set(one) & set(two):
+            continue
+        shares = [np.mean([*map(_is_written, part)]) for part in (one, two)]
+        count = 2 if sorted(shares) == [0, 1] else len({*one, *two})
+        few, total = min(len(one), len(two)), len(one) + len(two)
+        ways = min(
+            count * math.log(2),
+            math.log(few + 1) + _log_choices(count, min(few, count // 2)),
+        )
+        chance = ways - _log_choices(total, few) + math.log(len(vectors.spans))
+        if chance < math.log(level) and (sorted(shares) == [0, 1] or not grouped):
+            found[name] = one[0], two[0]
+    return found
+
+
+def _log_choices(n: int, k: int) -> float:
+    """Return the logarithm of the number of ways to choose k of n."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _described(vectors: TableVectors, name: str, n: int) -> tuple[str, dict, dict]:

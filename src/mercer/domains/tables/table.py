@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Self, overload
@@ -166,6 +167,17 @@ def holds_dates(column: np.ndarray) -> bool:
     return bool(present) and all(
         isinstance(v, kinds) or type(v).__name__ == "Period" for v in present
     )
+
+
+def is_date(cell: Any) -> bool:
+    """Whether a cell is text, and an ISO date with or without a time."""
+    if not isinstance(cell, str) or not re.match(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}", cell):
+        return False
+    try:
+        datetime.fromisoformat(cell.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def equal_columns(a: np.ndarray, b: np.ndarray) -> bool:

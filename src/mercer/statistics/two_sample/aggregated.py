@@ -264,7 +264,7 @@ class RankedSigns(RankedForms):
 NULLS = ("permutation", "wild")
 
 
-@speaks("mmd_agg_test")
+@speaks("mmd_agg_test", unless_spoken=True)
 def mmd_agg_test(
     X: Any,
     Y: Any,

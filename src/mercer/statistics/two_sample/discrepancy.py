@@ -94,7 +94,7 @@ def mmd(
     return found.checked(found.observed())
 
 
-@speaks("witness")
+@speaks("witness", unless_spoken=True)
 def witness(X: Any, Y: Any, kernel: Any = None, *, sample_weight: Any = None) -> Function:
     r"""Return the witness function μ_X − μ_Y, largest where X is denser than Y.
 
