@@ -160,13 +160,13 @@ def test_expressions_that_are_said_to_be_the_same_are():
 
 
 def test_a_name_that_there_is_not_to_import():
-    with pytest.raises(ImportError, match="cannot import name.*did you mean 'KernelRidge'"):
+    with pytest.raises(ImportError, match=r"cannot import name.*did you mean 'KernelRidge'"):
         from mercer import KernelRige  # noqa: F401
-    with pytest.raises(ImportError, match="'WhiteKernel' from 'mercer.kernels'.* is White here"):
+    with pytest.raises(ImportError, match=r"'WhiteKernel' from 'mercer.kernels'.* is White here"):
         from mercer.kernels import WhiteKernel  # noqa: F401
-    with pytest.raises(ImportError, match="^cannot import name 'xyzzy' from 'mercer' \\("):
+    with pytest.raises(ImportError, match=r"^cannot import name 'xyzzy' from 'mercer' \("):
         from mercer import xyzzy  # noqa: F401
-    with pytest.raises(ModuleNotFoundError, match="^No module named 'mercer.KernelRige'$"):
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'mercer.KernelRige'$"):
         importlib.import_module("mercer.KernelRige")
     assert importlib.util.find_spec("mercer.KernelRige") is None
 

@@ -65,7 +65,7 @@ def test_engines_have_names(value):
 
 @pytest.mark.parametrize("value", ["no", "", 1, 0.0, [True]], ids=repr)
 def test_progress_is_true_or_false(value):
-    with pytest.raises(InvalidInput, match="progress=.*give True or False"):
+    with pytest.raises(InvalidInput, match=r"progress=.*give True or False"):
         config(progress=value)
 
 

@@ -157,9 +157,10 @@ class config:
 
     ``mercer.config(memory="2GB")`` acts at once and until the next call; ``with
     mercer.config(memory="2GB"):`` acts inside the block. Options that are not given stay, and None
-    is the default again: ``mercer.config(memory=None)``. Both concern the thread, or the task of asyncio, that calls, and the threads that mercer starts for
-    it. A thread of your own begins with the defaults: call `config` there, or start it with
-    ``contextvars.copy_context().run``; so do processes of joblib.
+    is the default again: ``mercer.config(memory=None)``. Both concern the thread, or the task of
+    asyncio, that calls, and the threads that mercer starts for it. A thread of your own begins with
+    the defaults: call `config` there, or start it with ``contextvars.copy_context().run``; so do
+    processes of joblib.
 
     Parameters
     ----------
