@@ -40,6 +40,11 @@ X, Y = np.random.default_rng(0).standard_normal((20, 2)), np.arange(20) % 2
         (lambda: mercer.TableRegressor(kernl="rbf"), "did you mean 'kernel'"),
         (lambda: mercer.TableClassifier(probabilty=True), "did you mean 'probability'"),
         (lambda: mercer.config(memmory="2GB"), "did you mean 'memory'"),
+        (
+            lambda: mercer.KernelDensity(metric_params={"p": 3}),
+            "called metric, .* metric=3",
+        ),
+        (lambda: mercer.KernelDensity(algorithm="ball_tree"), "leave it out: the way is chosen"),
         (lambda: mercer.KernelRidge().fit(X, Y, sample_weigth=Y), "fit.*did you mean 'sample_wei"),
         (lambda: mercer.tune(mercer.KernelRidge(), X, Y, max_itr=3), "did you mean 'max_iter'"),
         (lambda: mercer.statistics.mmd_test(X, X, kernal="rbf"), "did you mean 'kernel'"),
@@ -186,3 +191,22 @@ def test_what_is_said_to_be_here_is():
     assert set(OTHERS.values()) <= set(mercer.__all__)
     assert nearest("poly", ["rbf", "polynomial"]) == "polynomial"
     assert nearest("", ["a"]) == nearest("a", []) == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (
+            mercer.SpectralClustering(affinity="nearest_neighbor"),
+            "did you mean 'nearest_neighbors'\\? Give",
+        ),
+        (mercer.SpectralClustering(affinity="rbf"), "a kernel is given as kernel='rbf'"),
+        (mercer.SpectralClustering(affinity="nope"), "affinity='nope'; give 'kernel'"),
+        (mercer.KernelDensity(metric="manhatan"), "did you mean 'manhattan'\\? Give"),
+        (mercer.KernelDensity(metric="minkowski"), "metric='minkowski'; give"),
+        (mercer.KernelDensity(metric="nope"), "metric='nope'; give"),
+    ],
+)
+def test_a_word_that_there_is_not(model, words):
+    with pytest.raises(mercer.errors.InvalidInput, match=words):
+        model.fit(X)

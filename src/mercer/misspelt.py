@@ -84,6 +84,10 @@ PARAMETERS = {
     "iterated_power": _ITSELF + "eigenvectors are computed until they are exact",
     "eigen_tol": "it is called tol",
     "eigen_solver": "it is called method",
+    "algorithm": _ITSELF + "the way is chosen by the data, and the answer is the same",
+    "breadth_first": _ITSELF + "there is no tree to search",
+    "leaf_size": _ITSELF + "there is no tree to search",
+    "metric_params": "it is called metric, a word or the order p of a norm, such as metric=3",
     "n_restarts_optimizer": "it is called n_restarts",
     "max_iter_predict": "it is called max_iter",
 }

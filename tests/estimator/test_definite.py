@@ -83,7 +83,7 @@ def test_a_bound_of_it_says_so():
     K, y = cut()
     low = np.linalg.eigvalsh(K)[0]
     with (
-        pytest.raises(NotPositiveDefinite, match="has an eigenvalue of .* or less, so") as caught,
+        pytest.raises(NotPositiveDefinite, match=r"has an eigenvalue of .* or less, so") as caught,
         config(memory=16 * K.size - 1),
     ):
         KernelRidge("precomputed", alpha=1.0, solver="cholesky").fit(K, y)
