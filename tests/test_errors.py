@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import RBF, KernelRidge, Linear, NuSVC, Ordinal, Spectrum, errors
+from mercer import RBF, KernelRidge, Linear, NuSVC, Ordinal, SpectralClustering, Spectrum, errors
 from mercer.solvers import SMO, BoxQP
 
 
@@ -116,8 +116,9 @@ def test_a_solver_speaks_in_the_name_of_the_model_that_asks_it():
         lambda: Spectrum(9).fit_params(["ab", "b"]),
         lambda: Ordinal().fit_params(["low", "high", "middle"]),
         lambda: KernelRidge(Spectrum(9)).fit(["ab", "b"], [0.0, 1.0]),
+        lambda: SpectralClustering(2, RBF(1.0)).fit_predict([[0.0], [1.0], [99.0], [999.0]]),
     ],
-    ids=["kernel", "categories", "model"],
+    ids=["kernel", "categories", "model", "through scikit-learn"],
 )
 def test_a_warning_names_the_line_of_the_user(warn):
     with pytest.warns(UserWarning) as seen:

@@ -1,5 +1,6 @@
 """Names that there are not: keywords, classes, words; each is told what was meant."""
 
+import importlib.util
 import inspect
 import pickle
 
@@ -8,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import mercer
-from mercer.misspelt import CLASSES, name_meant, nearest
+from mercer.misspelt import CLASSES, EXPRESSIONS, OTHERS, name_meant, nearest
 
 CONSTRUCTORS = [
     getattr(mercer, name)
@@ -39,6 +40,11 @@ X, Y = np.random.default_rng(0).standard_normal((20, 2)), np.arange(20) % 2
         (lambda: mercer.TableRegressor(kernl="rbf"), "did you mean 'kernel'"),
         (lambda: mercer.TableClassifier(probabilty=True), "did you mean 'probability'"),
         (lambda: mercer.config(memmory="2GB"), "did you mean 'memory'"),
+        (
+            lambda: mercer.KernelDensity(metric_params={"p": 3}),
+            "called metric, .* metric=3",
+        ),
+        (lambda: mercer.KernelDensity(algorithm="ball_tree"), "leave it out: the way is chosen"),
         (lambda: mercer.KernelRidge().fit(X, Y, sample_weigth=Y), "fit.*did you mean 'sample_wei"),
         (lambda: mercer.tune(mercer.KernelRidge(), X, Y, max_itr=3), "did you mean 'max_iter'"),
         (lambda: mercer.statistics.mmd_test(X, X, kernal="rbf"), "did you mean 'kernel'"),
@@ -107,6 +113,22 @@ def test_constructors_stay_what_they_were():
         ("LogisticRegression", "is KernelLogisticRegression here"),
         ("GridSearchCV", "is search here"),
         ("Ridge", r"is KernelRidge\('linear'\) here"),
+        ("WhiteKernel", "scikit-learn's WhiteKernel is White here"),
+        ("DotProduct", r"is Linear\(\) \+ Constant\(sigma_0\*\*2\) here"),
+        ("ExpSineSquared", r"is Periodic\("),
+        ("ConstantKernel", "is Constant here"),
+        ("Exponentiation", r"is kernel \*\* degree here"),
+        ("CompoundKernel", r"is one kernel, such as k1 \+ k2"),
+        ("Sum", r"is k1 \+ k2 here"),
+        ("pairwise_kernels", r"is kernel\(X, Y\) here"),
+        ("rbf_kernel", r"is RBF\(length_scale=1/sqrt\(2·gamma\)\)\(X, Y\) here"),
+        ("RBFKernel", "did you mean 'RBF'"),
+        ("MaternKernel", "did you mean 'Matern'"),
+        ("KernelSVM", "did you mean 'SVC'"),
+        ("KernelSVR", "did you mean 'SVR'"),
+        ("GPR", "did you mean 'GaussianProcessRegressor'"),
+        ("GPC", "did you mean 'GaussianProcessClassifier'"),
+        ("Rational", "did you mean 'RationalQuadratic'"),
         ("xyzzy", "has no attribute 'xyzzy'$"),
         ("_xyzzy", "has no attribute '_xyzzy'$"),
     ],
@@ -115,6 +137,43 @@ def test_a_name_that_there_is_not(name, words):
     with pytest.raises(AttributeError, match=words):
         getattr(mercer, name)
     assert not hasattr(mercer, name)
+
+
+def test_expressions_that_are_said_to_be_the_same_are():
+    from sklearn.gaussian_process import kernels as theirs
+    from sklearn.metrics import pairwise
+
+    gamma, degree, coef0, length_scale, period, sigma_0 = 0.7, 3, 1.5, 0.8, 1.3, 0.6
+    expected = {
+        "rbf_kernel": pairwise.rbf_kernel(X, X[:7], gamma),
+        "laplacian_kernel": pairwise.laplacian_kernel(X, X[:7], gamma),
+        "linear_kernel": pairwise.linear_kernel(X, X[:7]),
+        "polynomial_kernel": pairwise.polynomial_kernel(X, X[:7], degree, 1.0, coef0),
+        "cosine_similarity": pairwise.cosine_similarity(X, X[:7]),
+        "DotProduct": theirs.DotProduct(sigma_0)(X, X[:7]),
+        "ExpSineSquared": theirs.ExpSineSquared(length_scale, period)(X[:, :1], X[:7, :1]),
+    }
+    place = {**vars(np), **{name: getattr(mercer, name) for name in mercer.__all__}}
+    for name, value in expected.items():
+        call = CLASSES[name].replace("·", "*")
+        here = dict(place, X=X, Y=X[:7], gamma=gamma, degree=degree, coef0=coef0, sigma_0=sigma_0)
+        here.update(length_scale=length_scale, period=period)
+        own = eval(call, here)
+        if isinstance(own, mercer.Kernel):
+            own = own(X[:, :1], X[:7, :1]) if name == "ExpSineSquared" else own(X, X[:7])
+        np.testing.assert_allclose(own, value, atol=1e-12)
+
+
+def test_a_name_that_there_is_not_to_import():
+    with pytest.raises(ImportError, match=r"cannot import name.*did you mean 'KernelRidge'"):
+        from mercer import KernelRige  # noqa: F401
+    with pytest.raises(ImportError, match=r"'WhiteKernel' from 'mercer.kernels'.* is White here"):
+        from mercer.kernels import WhiteKernel  # noqa: F401
+    with pytest.raises(ImportError, match=r"^cannot import name 'xyzzy' from 'mercer' \("):
+        from mercer import xyzzy  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'mercer.KernelRige'$"):
+        importlib.import_module("mercer.KernelRige")
+    assert importlib.util.find_spec("mercer.KernelRige") is None
 
 
 def test_names_in_folders():
@@ -127,4 +186,27 @@ def test_what_is_said_to_be_here_is():
         assert name not in mercer.__all__
         assert own.partition("(")[0] in mercer.__all__
         assert own in name_meant(name, mercer.__all__)
+    for name in [*EXPRESSIONS, *OTHERS]:
+        assert name not in mercer.__all__ and name not in CLASSES
+    assert set(OTHERS.values()) <= set(mercer.__all__)
+    assert nearest("poly", ["rbf", "polynomial"]) == "polynomial"
     assert nearest("", ["a"]) == nearest("a", []) == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (
+            mercer.SpectralClustering(affinity="nearest_neighbor"),
+            "did you mean 'nearest_neighbors'\\? Give",
+        ),
+        (mercer.SpectralClustering(affinity="rbf"), "a kernel is given as kernel='rbf'"),
+        (mercer.SpectralClustering(affinity="nope"), "affinity='nope'; give 'kernel'"),
+        (mercer.KernelDensity(metric="manhatan"), "did you mean 'manhattan'\\? Give"),
+        (mercer.KernelDensity(metric="minkowski"), "metric='minkowski'; give"),
+        (mercer.KernelDensity(metric="nope"), "metric='nope'; give"),
+    ],
+)
+def test_a_word_that_there_is_not(model, words):
+    with pytest.raises(mercer.errors.InvalidInput, match=words):
+        model.fit(X)

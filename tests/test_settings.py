@@ -63,6 +63,45 @@ def test_engines_have_names(value):
         config(engine=value)
 
 
+@pytest.mark.parametrize("value", ["no", "", 1, 0.0, [True]], ids=repr)
+def test_progress_is_true_or_false(value):
+    with pytest.raises(InvalidInput, match=r"progress=.*give True or False"):
+        config(progress=value)
+
+
+def test_none_is_the_default_again():
+    before = get_config()
+    ways = {"memory": "1MB", "threads": 3, "progress": True, "engine": "numpy", "device": "cuda:7"}
+
+    def work(name, value):
+        config(**{name: value})
+        assert getattr(get_config(), name) != getattr(before, name)
+        config()
+        assert getattr(get_config(), name) != getattr(before, name)  # what is not given stays
+        config(**{name: None})
+        assert get_config() == before
+
+    for name, value in ways.items():
+        alone(lambda name=name, value=value: work(name, value))
+    assert get_config() == before
+
+
+def test_the_way_back_from_a_device():
+    def work():
+        config(device="cuda:7")
+        assert (get_config().device, get_config().engine) == ("cuda:7", "torch")
+        config(device="auto")
+        assert (get_config().device, get_config().engine) == ("auto", "auto")
+        config(engine="torch")
+        config(device="auto")  # the engine was not that of a device
+        assert (get_config().device, get_config().engine) == ("auto", "torch")
+        config(device="cuda:7")
+        config(device="auto", engine="torch")
+        assert (get_config().device, get_config().engine) == ("auto", "torch")
+
+    alone(work)
+
+
 def test_options_there_are_not():
     with pytest.raises(TypeError):
         config(memmory="2GB")

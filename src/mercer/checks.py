@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, speaks, who
+from mercer.misspelt import nearest
 
 # ---- What parameters of estimators may be, told as a table, and the one reader of it ----
 #
@@ -33,6 +34,8 @@ class Legal:
     """
 
     none = False  # whether None is legal, whatever else is not
+    choices: tuple[str, ...] = ()  # the words that are legal
+    instead: Mapping[str, str] = {}  # what to say of some words that are not
 
     def __init__(self, fits: Callable[[Any], Any], words: str, says: str = "") -> None:
         self.fits, self.words, self.says = fits, words, says or f"give {words}"
@@ -78,12 +81,19 @@ def Whole(least: int, most: int | None = None, *, says: str = "") -> Number:
     return Number(least, most, whole=True, says=says)
 
 
-def Word(*words: str, points: bool = False, says: str = "") -> Legal:
-    """One of some words, which stand for {} in `says`; or `points`, whatever is no word."""
+def Word(
+    *words: str, points: bool = False, says: str = "", instead: Mapping[str, str] | None = None
+) -> Legal:
+    """One of some words, which stand for {} in `says`; or `points`, whatever is no word.
+
+    Of other words `instead` says what to give.
+    """
     *others, last = map(repr, words)
     one = f"{', '.join(others)} or {last}" if others else last
     cure = says.format(", ".join(map(repr, words)))
-    return Legal(lambda value: value in words if isinstance(value, str) else points, one, cure)
+    legal = Legal(lambda value: value in words if isinstance(value, str) else points, one, cure)
+    legal.choices, legal.instead = words, instead or {}
+    return legal
 
 
 def Flag(*, numbers: bool = True) -> Legal:
@@ -105,7 +115,9 @@ def Read(read: Callable[[Any], Any]) -> Legal:
 def Either(*parts: Legal, says: str = "") -> Legal:
     """One of several constraints; of two ``Whole(1) | Word("auto")``."""
     words = ", or ".join(part.words for part in parts)
-    return Legal(lambda value: any(part.fits(value) for part in parts), words, says)
+    legal = Legal(lambda value: any(part.fits(value) for part in parts), words, says)
+    legal.choices = tuple(word for part in parts for word in part.choices)
+    return legal
 
 
 def Each(part: Legal, says: str) -> Legal:
@@ -148,8 +160,19 @@ def check_parameters(model: Any, *names: str) -> None:
         if value is defaults.get(name, table) or (value is None and table[name].none):
             continue
         if not table[name].fits(value):
-            cure = table[name].says
+            cure = _meant(value, table[name])
             raise InvalidInput(f"{type(model).__name__}: {name}={value!r}; {cure}.")
+
+
+def _meant(value: Any, legal: Legal) -> str:
+    """Return what to give instead of a value, and which word it was meant to be."""
+    if not isinstance(value, str):
+        return legal.says
+    if value in legal.instead:
+        return legal.instead[value]
+    found = nearest(value, legal.choices)
+    cure = legal.says[:1].upper() + legal.says[1:]
+    return f"did you mean {found!r}? {cure}" if found else legal.says
 
 
 # ---- Parameters that feature maps and models share ----

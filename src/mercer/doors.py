@@ -74,7 +74,23 @@ class Forwarder:
             return None
         from mercer.moved import spec_of
 
-        return spec_of(name)
+        spec = spec_of(name)
+        if spec is None:
+            _refuse_import(*name.rpartition(".")[::2])
+        return spec
+
+
+def _refuse_import(folder: str, name: str) -> None:
+    """Refuse ``from folder import name`` in the words of `door`: Python says less of such names."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_name != "_handle_fromlist":
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") not in (__name__, "importlib._bootstrap"):
+            return  # ``import folder.name``, or somebody who asks whether there is such a module
+    listed = getattr(sys.modules.get(folder), "__all__", [])
+    meant = "" if name[:1] == "_" else _meant(name, listed)
+    if meant:
+        raise ImportError(f"cannot import name {name!r} from {folder!r}{meant}", name=folder)
 
 
 sys.meta_path.append(Forwarder)  # type: ignore[arg-type]

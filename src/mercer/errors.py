@@ -295,10 +295,13 @@ class NotConverged(ConvergenceWarning):
 
 
 def users_level() -> int:
-    """Return the stacklevel at which a warning names the line of a caller outside the package."""
+    """Return the stacklevel at which a warning names the line of a caller outside the package.
+
+    scikit-learn may stand between, as in `fit_predict` or a cross-validation.
+    """
     frame, level = sys._getframe(1), 1
     own = __name__.partition(".")[0]
-    while frame.f_back is not None and _package(frame) == own:
+    while frame.f_back is not None and _package(frame) in (own, "sklearn"):
         frame, level = frame.f_back, level + 1
     return level
 

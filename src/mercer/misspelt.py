@@ -10,11 +10,15 @@ PAGE = "the page 'Coming from scikit-learn' of the guide"
 #: Names of scikit-learn, and what does the same here.
 CLASSES = {
     "BayesianRidge": "GaussianProcessRegressor(Linear())",
+    "ConstantKernel": "Constant",
     "CountSketch": "TensorSketch",
+    "DotProduct": "Linear() + Constant(sigma_0**2)",
+    "ExpSineSquared": "Periodic(length_scale, period)",
     "GridSearchCV": "search",
     "HuberRegressor": "KernelHuberRegressor",
     "IncrementalPCA": "PCA",
     "KMeans": "KernelKMeans",
+    "KernelCenterer": "center(K)",
     "KNeighborsClassifier": "KernelNeighborsClassifier",
     "KNeighborsRegressor": "KernelNeighborsRegressor",
     "LinearRegression": "KernelRidge('linear')",
@@ -29,7 +33,36 @@ CLASSES = {
     "RandomizedSearchCV": "tune",
     "Ridge": "KernelRidge('linear')",
     "RidgeClassifier": "KernelRidgeClassifier('linear')",
+    "RidgeCV": "KernelRidge('linear')",
+    "WhiteKernel": "White",
+    "cosine_similarity": "Cosine()(X, Y)",
+    "laplacian_kernel": "Laplacian(length_scale=1/gamma)(X, Y)",
+    "linear_kernel": "Linear()(X, Y)",
+    "polynomial_kernel": "Polynomial(degree, offset=coef0)(X, Y)",
+    "rbf_kernel": "RBF(length_scale=1/sqrt(2·gamma))(X, Y)",
     "set_config": "config",
+}
+#: The same, written with kernels.
+EXPRESSIONS = {
+    "CompoundKernel": "one kernel, such as k1 + k2 or k1 * k2",
+    "Exponentiation": "kernel ** degree",
+    "PairwiseKernel": "a kernel itself, such as RBF() or Laplacian()",
+    "Product": "k1 * k2",
+    "Sum": "k1 + k2",
+    "pairwise_kernels": "kernel(X, Y)",
+}
+#: Short forms, and names of other libraries.
+OTHERS = {
+    "GP": "GaussianProcessRegressor",
+    "GPC": "GaussianProcessClassifier",
+    "GPR": "GaussianProcessRegressor",
+    "Gaussian": "RBF",
+    "KDE": "KernelDensity",
+    "KPCA": "KernelPCA",
+    "KRR": "KernelRidge",
+    "SE": "RBF",
+    "SVM": "SVC",
+    "SquaredExponential": "RBF",
 }
 
 _BELONGS = "it belongs to the kernel, and is written "
@@ -51,6 +84,10 @@ PARAMETERS = {
     "iterated_power": _ITSELF + "eigenvectors are computed until they are exact",
     "eigen_tol": "it is called tol",
     "eigen_solver": "it is called method",
+    "algorithm": _ITSELF + "the way is chosen by the data, and the answer is the same",
+    "breadth_first": _ITSELF + "there is no tree to search",
+    "leaf_size": _ITSELF + "there is no tree to search",
+    "metric_params": "it is called metric, a word or the order p of a norm, such as metric=3",
     "n_restarts_optimizer": "it is called n_restarts",
     "max_iter_predict": "it is called max_iter",
 }
@@ -83,16 +120,19 @@ def nearest(name: str, legal: Iterable[str]) -> str:
     plain = {other.lower().replace("-", "").replace("_", ""): other for other in legal}
     wanted = name.lower().replace("-", "").replace("_", "")
     found = difflib.get_close_matches(wanted, plain, 1, 0.6)
+    found = found or [other for other in plain if len(wanted) > 2 and other.startswith(wanted)]
     return plain[found[0]] if found else ""
 
 
 def name_meant(name: str, legal: Iterable[str]) -> str:
     """Return a question to end a sentence with: which of the names of a module was meant."""
     legal = list(legal)
-    own = CLASSES.get(name, "")
-    if own.partition("(")[0] in legal:
+    own = CLASSES.get(name, "") or EXPRESSIONS.get(name, "")
+    if own.partition("(")[0] in legal or (name in EXPRESSIONS and "Kernel" in legal):
         return f"; scikit-learn's {name} is {own} here, see {PAGE}"
-    own = nearest(name, legal)
+    bare = name.removeprefix("Kernel").removesuffix("Kernel")  # KernelSVM, RBFKernel
+    known = next((other for other in (OTHERS.get(bare, ""), bare) if other in legal), "")
+    own = known or nearest(name, legal)
     return f"; did you mean {own!r}?" if own else ""
 
 

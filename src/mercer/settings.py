@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming
 
@@ -102,32 +105,81 @@ def get_config() -> Settings:
     return _current.get() or _default
 
 
+def _engine(value: Any) -> str:
+    if value not in ENGINES:
+        legal = ", ".join(map(repr, ENGINES))
+        raise InvalidInput(f"config: engine={value!r}; legal: {legal}.")
+    return str(value)
+
+
+def _threads(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"config: threads={value!r}; give a whole number ≥ 1.")
+    return value
+
+
+def _progress(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):  # "no" is true
+        raise InvalidInput(f"config: progress={value!r}; give True or False.")
+    return bool(value)
+
+
+def _device(value: Any) -> str:
+    name = str(value) if type(value).__module__ == "torch" else value
+    if not isinstance(name, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
+        raise InvalidInput(
+            f"config: device={name!r}; legal: 'auto', 'cpu', 'cuda', 'cuda:1' and so on."
+        )
+    return name
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "memory": parse_memory,
+    "engine": _engine,
+    "threads": _threads,
+    "progress": _progress,
+    "device": _device,
+}
+
+
+class _Unchanged:
+    """Stands for an option that a call leaves as it is."""
+
+    def __repr__(self) -> str:
+        return "unchanged"
+
+
+UNCHANGED: Any = _Unchanged()
+
+
 class config:
     """Set options from here on, or inside a ``with`` block, at whose end they are as before.
 
     ``mercer.config(memory="2GB")`` acts at once and until the next call; ``with
-    mercer.config(memory="2GB"):`` acts inside the block. Options that are not given stay. Both
-    concern the thread, or the task of asyncio, that calls, and the threads that mercer starts for
-    it. A thread of your own begins with the defaults: call `config` there, or start it with
-    ``contextvars.copy_context().run``; so do processes of joblib.
+    mercer.config(memory="2GB"):`` acts inside the block. Options that are not given stay, and None
+    is the default again: ``mercer.config(memory=None)``. Both concern the thread, or the task of
+    asyncio, that calls, and the threads that mercer starts for it. A thread of your own begins with
+    the defaults: call `config` there, or start it with ``contextvars.copy_context().run``; so do
+    processes of joblib.
 
     Parameters
     ----------
-    memory : int or str, optional
+    memory : int, str or None, optional
         Budget for what mercer allocates, as bytes or text: ``"500MB"``, ``"2GB"``. The default is
         70 % of the memory of the machine or container. What cannot fit is refused before any work.
-    engine : {"auto", "numpy", "torch", "dask"}, optional
+    engine : {"auto", "numpy", "torch", "dask"} or None, optional
         Where matrices are computed. "auto" follows the data: torch tensors stay on their device,
         dask collections on the workers of their client, everything else is NumPy. With "dask",
         passes over `RowBlocks` run on the workers of the current client as well.
-    threads : int, optional
+    threads : int or None, optional
         Threads over tiles; the default is the number of cores available to the process, or the
         limit in ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` or ``MKL_NUM_THREADS`` if smaller.
-    progress : bool, optional
+    progress : bool or None, optional
         Report long work on stderr.
-    device : str or torch.device, optional
+    device : str, torch.device or None, optional
         Where the torch engine brings data of NumPy: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. "auto" is
-        the first GPU, or the CPU where there is none. A device alone means engine="torch".
+        the first GPU, or the CPU where there is none. A device alone means engine="torch", and
+        "auto" alone, after such a device, engine="auto" again.
 
     Examples
     --------
@@ -141,36 +193,30 @@ class config:
     @naming
     def __init__(
         self,
-        memory: int | str | None = None,
-        engine: str | None = None,
-        threads: int | None = None,
-        progress: bool | None = None,
-        device: Any = None,
+        memory: int | str | None = UNCHANGED,
+        engine: str | None = UNCHANGED,
+        threads: int | None = UNCHANGED,
+        progress: bool | None = UNCHANGED,
+        device: Any = UNCHANGED,
     ):
-        changes: dict = {}
-        if memory is not None:
-            changes["memory"] = parse_memory(memory)
-        if engine is not None:
-            if engine not in ENGINES:
-                legal = ", ".join(map(repr, ENGINES))
-                raise InvalidInput(f"config: engine={engine!r}; legal: {legal}.")
-            changes["engine"] = engine
-        if threads is not None:
-            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise InvalidInput(f"config: threads={threads!r}; give a whole number ≥ 1.")
-            changes["threads"] = threads
-        if progress is not None:
-            changes["progress"] = bool(progress)
-        if device is not None:
-            if type(device).__module__ == "torch":
-                device = str(device)
-            if not isinstance(device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
-                raise InvalidInput(
-                    f"config: device={device!r}; legal: 'auto', 'cpu', 'cuda', 'cuda:1' and so on."
-                )
-            changes["device"] = device
-            if engine is None and device != "auto":
+        given = {
+            "memory": memory,
+            "engine": engine,
+            "threads": threads,
+            "progress": progress,
+            "device": device,
+        }
+        changes: dict = {
+            name: getattr(_default, name) if value is None else _READERS[name](value)
+            for name, value in given.items()
+            if value is not UNCHANGED
+        }
+        if "device" in changes and "engine" not in changes:
+            now = get_config()
+            if changes["device"] != "auto":
                 changes["engine"] = "torch"
+            elif now.device != "auto" and now.engine == "torch":
+                changes["engine"] = _default.engine
         self._changes = changes
         self._before: list[Settings | None] = [_current.get()]
         self._made: Settings | None = replace(get_config(), **changes)

@@ -206,6 +206,16 @@ def test_one_row_each(mercer, tmp_path):
     assert value(outcome.out, "p-value")[0].startswith("1, ")
 
 
+def test_short_names_of_kernels(mercer, misused, tables):
+    a, same, _ = tables
+    long, short = (
+        mercer("compare", a, same, "--kernel", name, "--permutations", "19")
+        for name in ("polynomial", "poly")
+    )
+    assert long.code == short.code == 0 and long.out == short.out
+    assert "did you mean rational_quadratic?" in misused("compare", a, same, "--kernel", "rational")
+
+
 def test_refused(fails, misused, tables, tmp_path):
     a, same, _ = tables
     other = write(tmp_path / "z.csv", {"q": [1, 2]})

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
-from mercer import KernelPerceptron, Precomputed
-from mercer.errors import NotPositiveDefinite, speaking_for
+from mercer import (
+    RBF,
+    SVC,
+    FromFunction,
+    GaussianProcessRegressor,
+    KernelPCA,
+    KernelPerceptron,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Nystroem,
+    Precomputed,
+    config,
+)
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for
 from mercer.estimator.trust import check_definite
 
 
@@ -43,3 +58,63 @@ def test_a_perceptron_refuses_an_indefinite_matrix():
     assert caught.value.smallest_eigenvalue == pytest.approx(low, rel=1e-3)
     Z = rng.standard_normal((30, 3)).astype(np.float32)  # as indefinite as rounding makes it
     KernelPerceptron("precomputed").fit(Z @ Z.T, Z[:, 0] > 0)
+
+
+def cut(n=300):
+    """Return an RBF matrix whose small entries are 0, and labels: indefinite, but not by much."""
+    X, y = make_moons(n, noise=0.05, random_state=0)
+    K = RBF(0.5)(X)
+    K[K <= 1e-3] = 0.0
+    return K, y
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0, 30.0])
+@pytest.mark.parametrize("model", [KernelRidge, KernelRidgeClassifier])
+def test_the_smallest_eigenvalue_behind_a_ridge(model, alpha):
+    K, y = cut()
+    low = np.linalg.eigvalsh(K)[0]
+    with pytest.raises(NotPositiveDefinite, match="smallest eigenvalue") as caught:
+        model("precomputed", alpha=alpha).fit(K, y)
+    assert caught.value.smallest_eigenvalue == pytest.approx(low, rel=1e-6)
+    assert f"{low:.6g}" in str(caught.value)
+
+
+def test_a_bound_of_it_says_so():
+    K, y = cut()
+    low = np.linalg.eigvalsh(K)[0]
+    with (
+        pytest.raises(NotPositiveDefinite, match=r"has an eigenvalue of .* or less, so") as caught,
+        config(memory=16 * K.size - 1),
+    ):
+        KernelRidge("precomputed", alpha=1.0, solver="cholesky").fit(K, y)
+    assert low < caught.value.smallest_eigenvalue < 0
+
+
+def test_the_repair_that_is_told_works():
+    K, y = cut(100)
+    for model in (KernelRidge, SVC, GaussianProcessRegressor):
+        with pytest.raises(NotPositiveDefinite) as caught:
+            model("precomputed").fit(K, y)
+        way = re.search(r"is (\(.*\.T), with v, U = (numpy.*\))\.$", str(caught.value))
+        v, U = eval(way[2], {"numpy": np, "K": K})
+        repaired = eval(way[1], {"U": U, "v": v})
+        np.testing.assert_allclose(repaired, K, atol=0.05)
+        model("precomputed").fit(repaired, y)
+
+    def far(a, b):
+        return -abs(a[0] - b[0]) + 0.1
+
+    X = np.linspace(0, 1, 12)[:, None]
+    with pytest.raises(NotPositiveDefinite) as caught:
+        KernelRidge(far, alpha=0.1).fit(X, X[:, 0])
+    way = re.search(r"kernel(\.repaired\(.*?\)) is", str(caught.value))[1]
+    KernelRidge(eval(f"k{way}", {"k": FromFunction(far)}), alpha=0.1).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("model", [KernelRidge, SVC, KernelPCA, GaussianProcessRegressor, Nystroem])
+def test_points_where_kernel_values_belong(model):
+    X = np.random.default_rng(0).standard_normal((80, 2))
+    with pytest.raises(InvalidInput, match=r"X has shape \(80, 2\).*must be square\.") as caught:
+        model(kernel="precomputed").fit(X, X[:, 0] > 0)
+    assert str(caught.value).startswith(f"{model.__name__}: X has")
+    assert str(caught.value).count("square") == 1

@@ -106,6 +106,13 @@ def test_advice_is_what_the_map_takes():
         for name in names:
             data = RBF()(X) if name == "'precomputed'" else X
             make(name.strip("'"), 5).fit(data)
+        for word in ("sigmoid", "chi2", "additive_chi2"):  # what is advised instead is legal
+            with pytest.raises(InvalidInput, match="is not to be had by its name: ") as error:
+                make(word).fit(X)
+            text = str(error.value)
+            assert text.startswith(f"{make.__name__}: kernel={word!r}")
+            assert (make is Nystroem) == ("precomputed" in text or "repaired" in text)
+            assert ("is no positive definite kernel" in text) == (word != "chi2")
 
 
 def test_points_in_tensors_are_kept_as_arrays(tmp_path):

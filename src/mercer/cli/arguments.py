@@ -333,11 +333,17 @@ def _add_embed(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "starts and of chosen rows")
 
 
+def short_name(text: str) -> str:
+    """Return the name of a kernel; poly is polynomial, as in Python."""
+    return "polynomial" if text == "poly" else text
+
+
 def _add_kernel(
     parser: argparse.ArgumentParser, more: str = "", text: str = "", scale: str = ""
 ) -> None:
     parser.add_argument(
         "--kernel",
+        type=short_name,
         choices=(*KERNELS, more) if more else KERNELS,
         default="rbf",
         help=f"kernel, its scale taken from the data{text} (default: rbf)",
@@ -439,6 +445,7 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--kernel",
+        type=short_name,
         choices=(*KERNELS, "columns", "auto"),
         help="kernel; columns has a part for each kind of column and reads text and sequences as "
         "such; auto takes the best of rbf, matern and linear, and of columns where there is text "

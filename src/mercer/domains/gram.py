@@ -52,6 +52,7 @@ class GramRows(Domain):
         """Return the number of points."""
         return int(X.shape[0])
 
+    @speaks("Precomputed", unless_spoken=True)
     def check_square(self, K: Any, name: str = "X") -> Any:
         """Refuse a matrix that cannot be a Gram matrix: not square, asymmetric, diagonal < 0."""
         if is_torch(K):
@@ -59,9 +60,10 @@ class GramRows(Domain):
             return K
         if K.ndim != 2 or K.shape[0] != K.shape[1]:
             raise refusal(
-                "Precomputed",
+                who(),
                 f"{name} has shape {K.shape}; the Gram matrix of the training points "
-                "must be square. Should be a square kernel matrix.",
+                "must be square. With kernel='precomputed' X holds kernel values, not points; for "
+                "points give their kernel, such as 'rbf'.",
             )
         scale = _largest(K)
         tolerance = (DOUBLE_NOISE if K.dtype == np.float64 else SINGLE_NOISE) * scale
@@ -69,7 +71,7 @@ class GramRows(Domain):
         if worst > tolerance:
             i, j = where
             raise refusal(
-                "Precomputed",
+                who(),
                 f"{name} is not symmetric: K[{i}, {j}] = {K[i, j]:.6g} and "
                 f"K[{j}, {i}] = {K[j, i]:.6g} differ by {worst:.2g}, more than the {tolerance:.2g} "
                 "that rounding explains. A Gram matrix is symmetric; if the difference is only "
@@ -79,7 +81,7 @@ class GramRows(Domain):
         if diagonal.size and diagonal.min() < -tolerance:
             i = int(diagonal.argmin())
             raise refusal(
-                "Precomputed",
+                who(),
                 f"{name} has K[{i}, {i}] = {diagonal[i]:.6g} < 0, so it is not "
                 "positive semidefinite: k(x, x) is a squared length. mercer.check_kernel tells "
                 "more.",

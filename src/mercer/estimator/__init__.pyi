@@ -90,6 +90,7 @@ from mercer.estimator.trust import (
     check_lengths as check_lengths,
     indefinite as indefinite,
     refuse_negative as refuse_negative,
+    repair as repair,
     tell_rounding as tell_rounding,
 )
 from mercer.estimator.values import (

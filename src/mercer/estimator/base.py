@@ -303,9 +303,8 @@ class TakesKernel:
         try:
             return do(*arguments)
         except InvalidInput as error:
-            raise refusal(
-                type(self).__name__, said(error, "Vectors", "Table", "Precomputed")
-            ) from None
+            own = type(self).__name__
+            raise refusal(own, said(error, own, "Vectors", "Table", "Precomputed")) from None
 
     def _some_points(self, X: Any, domain: Domain) -> Any:
         """Return points that are no vectors, or refuse a collection of none, as of vectors."""

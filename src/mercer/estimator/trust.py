@@ -15,13 +15,29 @@ from mercer.operators import gram_of
 from mercer.solvers import factor
 
 
-def indefinite(kernel: Kernel, equal: bool, low: float) -> NotPositiveDefinite:
-    """Return the error for a Gram matrix, of equal weights or not, with a negative eigenvalue."""
+def repair(kernel: Any) -> str:
+    """Return what to do with a kernel, or its text, whose Gram matrix is indefinite."""
+    cure = "kernel.repaired('clip') is a kernel near this one"
+    if "Precomputed(" in str(kernel):
+        cure = (
+            "the nearest positive semidefinite matrix is (U * v.clip(0)) @ U.T, with v, U = "
+            "numpy.linalg.eigh(K)"
+        )
+    return f"mercer.check_kernel shows a counter-example; {cure}."
+
+
+def indefinite(
+    kernel: Kernel, equal: bool, low: float, *, bound: bool = False
+) -> NotPositiveDefinite:
+    """Return the error for a Gram matrix, of equal weights or not, with a negative eigenvalue.
+
+    Of some methods it is a `bound` of the smallest one.
+    """
     what = "Gram matrix" if equal else "weighted Gram matrix"
+    least = f"an eigenvalue of {low:.6g} or less" if bound else f"smallest eigenvalue {low:.6g}"
     return NotPositiveDefinite(
-        f"{kernel}: its {what} has smallest eigenvalue {low:.6g}, so it is not positive "
-        "semidefinite and not that of a kernel. mercer.check_kernel shows a counter-example; "
-        "a repaired matrix can be passed as kernel='precomputed'.",
+        f"{kernel}: its {what} has {least}, so it is not positive semidefinite and not that of a "
+        f"kernel. {repair(kernel)}",
         low,
     )
 
@@ -52,8 +68,7 @@ def check_definite(kernel: Kernel, K: np.ndarray) -> None:
         low = float(error.smallest_eigenvalue or 0.0) - slack
         raise NotPositiveDefinite(
             f"{who()}: the Gram matrix of {kernel} has smallest eigenvalue {low:.6g}, so it is "
-            "not positive semidefinite and not that of a kernel. mercer.check_kernel shows a "
-            "counter-example; a repaired matrix can be passed as kernel='precomputed'.",
+            f"not positive semidefinite and not that of a kernel. {repair(kernel)}",
             low,
         ) from None
 

@@ -15,10 +15,10 @@ from mercer.checks import random_source
 from mercer.domains import RowBlocks, moderate, shifted
 from mercer.domains.blocks import is_dask
 from mercer.engines.passes import each_block
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import TakesKernel, check_weights, is_single, note_columns
 from mercer.features.points import different_rows
-from mercer.kernels import SHORT_NAMES, Kernel
+from mercer.kernels import SHORT_NAMES, Kernel, unknown_name
 from mercer.memory import require_memory
 from mercer.rkhs import apart
 from mercer.settings import get_config
@@ -95,11 +95,10 @@ class ApproximateFeatures(
     def _kernel(self) -> Kernel:
         name = self.kernel
         if isinstance(name, str) and name not in SHORT_NAMES:
-            legal = ", ".join(repr(n) for n in SHORT_NAMES if self._has_features(SHORT_NAMES[n]()))
-            raise InvalidInput(
-                f"{type(self).__name__}: kernel={name!r} is not a known name; give {legal}, or a "
-                "Kernel."
-            )
+            legal = [n for n in SHORT_NAMES if self._has_features(SHORT_NAMES[n]())]
+            cure = f"give {', '.join(map(repr, legal))}, or a Kernel"
+            with speaking_for(type(self).__name__):
+                raise unknown_name(name, cure, legal)
         kernel = super()._kernel()
         self._owned(self._require, kernel)
         return kernel

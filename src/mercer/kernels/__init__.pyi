@@ -56,6 +56,7 @@ from mercer.kernels.names import (
     SHORT_NAMES as SHORT_NAMES,
     as_kernel as as_kernel,
     names_in_words as names_in_words,
+    unknown_name as unknown_name,
 )
 from mercer.kernels.normalized import Normalized as Normalized
 from mercer.kernels.numbers import (

@@ -24,7 +24,7 @@ from mercer.domains import (
 )
 from mercer.engines.device import FusedScaled, FusedSum
 from mercer.errors import InvalidInput, MercerError, NotAKernel
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, from_logs
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.constant import Constant, ConstantBound
 from mercer.kernels.geometry import Geometry, geometry_of
@@ -195,7 +195,7 @@ class Combination(Kernel):
             changes[name] = part.with_theta(theta[start : start + size])
             start += size
         own = zip(self._own(), theta[start:], strict=True)  # numbers, not arrays
-        return self._replace(changes | {name: float(np.exp(t)) for (name, _), t in own})
+        return self._replace(changes | {name: float(from_logs(t, v)[0]) for (name, v), t in own})
 
 
 def _all_columns(domains: list[Domain]) -> Tables:

@@ -258,7 +258,7 @@ class Kernel(Parameterized):
         changes: dict[str, Any] = {}
         start = 0
         for name, value in self._own():
-            part = np.exp(theta[start : start + value.size])
+            part = from_logs(theta[start : start + value.size], value)
             scalar = np.ndim(getattr(self, name)) == 0
             changes[name] = float(part[0]) if scalar else part
             start += value.size
@@ -400,6 +400,11 @@ class Kernel(Parameterized):
 
     def _kernels(self) -> list[Kernel]:
         return []
+
+
+def from_logs(theta: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Return exp θ; where θ is the logarithm of the value that is there now, that, unrounded."""
+    return np.where(theta == np.log(now), now, np.exp(theta))
 
 
 def unproven(kernel: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sklearn.base import clone
@@ -18,14 +18,21 @@ from mercer.kernels.transforms import OnColumns
 from mercer.kernels.user import FromFunction
 from mercer.misspelt import nearest
 
-#: What scikit-learn knows by a word and is not to be had by one here, and what to do.
+#: What scikit-learn knows by a word and is not to be had by one here: why, and what to do.
 REFUSED = {
-    "sigmoid": "tanh(γxᵀx′ + c) is no positive definite kernel; take 'rbf', or "
-    "FromFunction(f).repaired('clip')",
-    "chi2": "give sklearn.metrics.pairwise.chi2_kernel(X) with kernel='precomputed', or "
-    "'laplacian', which compares histograms in much the same way",
-    "additive_chi2": "it is no positive definite kernel; give "
-    "sklearn.metrics.pairwise.chi2_kernel(X), which is one, with kernel='precomputed'",
+    "sigmoid": (
+        "tanh(γxᵀx′ + c) is no positive definite kernel",
+        "take 'rbf', or FromFunction(f).repaired('clip')",
+    ),
+    "chi2": (
+        "",
+        "give sklearn.metrics.pairwise.chi2_kernel(X) with kernel='precomputed', or 'laplacian', "
+        "which compares histograms in much the same way",
+    ),
+    "additive_chi2": (
+        "it is no positive definite kernel",
+        "give sklearn.metrics.pairwise.chi2_kernel(X), which is one, with kernel='precomputed'",
+    ),
 }
 
 PLAIN = {float, int, str, type(None)}  # of parameters that need no copy
@@ -69,17 +76,9 @@ def as_kernel(kernel: Any, offset: float = 1.0) -> Kernel:
         plain = PLAIN.issuperset(map(type, params.values()))
         return type(kernel)(**params) if plain else clone(kernel)
     if isinstance(kernel, str):
-        if kernel in REFUSED:
-            raise InvalidInput(
-                f"{who()}: kernel={kernel!r} is not to be had by its name: {REFUSED[kernel]}."
-            )
         if kernel not in SHORT_NAMES:
-            found = nearest(kernel, SHORT_NAMES)
-            raise InvalidInput(
-                f"{who()}: kernel={kernel!r} is not a known name"
-                f"{f' ({found!r}?)' if found else ''}; legal are {', '.join(SHORT_NAMES)}, a "
-                "Kernel such as mercer.RBF(), or a function of two points."
-            )
+            legal = f"legal are {', '.join(SHORT_NAMES)}, a Kernel such as mercer.RBF(), or a "
+            raise unknown_name(kernel, f"{legal}function of two points", SHORT_NAMES)
         named = SHORT_NAMES[kernel]()
         return named.set_params(offset=offset) if isinstance(named, Polynomial) else named
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
@@ -102,6 +101,17 @@ def as_kernel(kernel: Any, offset: float = 1.0) -> Kernel:
         f"{who()}: kernel={kernel!r} is neither a Kernel, nor a short name such as 'rbf', nor a "
         "function."
     )
+
+
+def unknown_name(name: str, cure: str, legal: Iterable[str]) -> InvalidInput:
+    """Return the refusal of a word that is none of the legal short names; it ends in the cure."""
+    if name in REFUSED:
+        why, other = REFUSED[name]
+        told = "; ".join(filter(None, (why, other if "precomputed" in legal else cure)))
+        return InvalidInput(f"{who()}: kernel={name!r} is not to be had by its name: {told}.")
+    found = nearest(name, legal)
+    meant = f" ({found!r}?)" if found else ""
+    return InvalidInput(f"{who()}: kernel={name!r} is not a known name{meant}; {cure}.")
 
 
 # ---- Parameters in words ----

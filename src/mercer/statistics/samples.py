@@ -249,8 +249,6 @@ def _square(domain: Domain, Z: Any, sizes: list[int], names: list[str]) -> Any:
             f"{np.shape(Z)[-1]} column{'s' * (np.shape(Z)[-1] != 1)}; "
             + (f"give {many}." if len(sizes) > 1 else "give the square Gram matrix.")
         )
-    try:
-        what = names[0] if len(sizes) == 1 else "the Gram matrix of all points"
-        return domain.check_training(Z, what)
-    except InvalidInput as error:
-        raise InvalidInput(f"{who()}: {said(error, 'Precomputed')}") from None
+    return domain.check_training(
+        Z, names[0] if len(sizes) == 1 else "the Gram matrix of all points"
+    )

@@ -1,11 +1,20 @@
 """What a noise means: a number or variances are kept, a word or limits are searched for."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import mercer
-from mercer import RBF, GaussianProcessRegressor, SparseGaussianProcessRegressor, White, tune
+from mercer import (
+    RBF,
+    GaussianProcessRegressor,
+    Linear,
+    SparseGaussianProcessRegressor,
+    White,
+    tune,
+)
 from mercer.errors import InvalidInput
 
 rng = np.random.default_rng(5)
@@ -34,11 +43,41 @@ def test_limits_are_kept_to(make):
     free = make(1.0 * RBF(1.0)).fit(X, Y)
     wide = make(1.0 * RBF(1.0), noise=(1e-3, 10.0)).fit(X, Y)
     assert wide.noise_ == pytest.approx(free.noise_, rel=1e-2)
-    above = make(1.0 * RBF(1.0), noise=(0.5, 0.8)).fit(X, Y)
-    assert above.noise_ == pytest.approx(0.5) and "noise" in above.search_.message
-    by_name = make(1.0 * RBF(1.0), bounds={"noise": (0.5, 0.8)}).fit(X, Y)
+    with pytest.warns(UserWarning, match="ended at the lower limit 0.5 .* for the noise,"):
+        above = make(1.0 * RBF(1.0), noise=(0.5, 0.8)).fit(X, Y)
+    assert above.noise_ == 0.5 and "noise" in above.search_.message
+    with pytest.warns(UserWarning, match="ended at the lower limit 0.5 .* for the noise,"):
+        by_name = make(1.0 * RBF(1.0), bounds={"noise": (0.5, 0.8)}).fit(X, Y)
     np.testing.assert_array_equal(above.predict(X), by_name.predict(X))
     assert above.theta_names_[-1] == "noise"
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_limit_of_a_kernel_is_told_only_where_it_binds(make):
+    with pytest.warns(UserWarning, match="upper limit 0.3 .* for the length_scale,"):
+        make(RBF(0.2), bounds={"length_scale": (0.1, 0.3)}).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(RBF(0.2), bounds={"length_scale": (0.1, 30.0)}).fit(X, Y)
+        make(RBF(0.2), bounds={"length_scale": (0.3, 0.3)}, noise=(0.1, 0.1)).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_what_is_held_keeps_its_bits(make, normalize_y):
+    for value in (0.1, 1e-3):
+        for noise in (value, (value, value)):
+            model = make(0.1 * RBF(0.3), noise, fixed=["k1__value"], normalize_y=normalize_y)
+            model.fit(X, Y)
+            assert model.noise_ == value and model.kernel_.k1.value == 0.1
+            assert model.kernel_.k2.length_scale != 0.3
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("noise", [[0.01, 1.0], "tune", "Fit", True])
+def test_a_noise_that_is_none_is_told_of_limits(make, noise):
+    with pytest.raises(InvalidInput, match=r"give 'fit', limits in a tuple \(low, high\), a varia"):
+        make(noise=noise).fit(X, Y)
 
 
 def test_a_list_has_variances_of_rows_and_a_tuple_limits():
@@ -80,6 +119,26 @@ def test_limits_that_are_none_are_refused(make, pair):
 def test_the_noise_of_a_white_kernel_is_another():
     model = GaussianProcessRegressor(RBF(1.0) + White(0.1), noise=0.2).fit(X, Y)
     assert model.noise_ == 0.2 and model.kernel_.k2.noise != 0.1
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(1.0) + White(0.1), 2.0 * RBF(1.0) + 0.5 * White(0.1), White(0.1)], ids=str
+)
+def test_white_noise_beside_a_noise_is_told(kernel):
+    with pytest.warns(UserWarning, match=r"the noise and White\(\) .* Give noise=0, or leave"):
+        GaussianProcessRegressor(kernel).fit(X, Y)
+    white = next(name for name in kernel.theta_names if name.endswith("noise"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GaussianProcessRegressor(kernel, noise=0).fit(X, Y)
+        GaussianProcessRegressor(kernel, fixed=[f"kernel__{white}"]).fit(X, Y)
+        GaussianProcessRegressor(RBF(1.0) + White(0.1) * Linear()).fit(X, Y)  # another term
+
+
+def test_a_prior_of_no_parameter_is_told_by_its_name():
+    for law in (1, stats.gamma(2.0)):
+        with pytest.raises(InvalidInput, match=r"priors names 'nois', .* \('noise'\?\); there are"):
+            GaussianProcessRegressor(priors={"nois": law}).fit(X, Y)
 
 
 def test_before_a_fit_limits_add_no_noise():

@@ -26,7 +26,7 @@ from mercer.estimator import (
     in_time,
     study_of,
 )
-from mercer.kernels import Precomputed, require_psd
+from mercer.kernels import SHORT_NAMES, Precomputed, require_psd
 from mercer.models.cluster.affinity import (
     METHODS,
     LowRankAffinity,
@@ -380,6 +380,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             *AFFINITIES,
             says="give 'kernel', for edges that are kernel values, or 'nearest_neighbors'; the "
             "kernel, or 'precomputed' for a matrix of affinities, is given as kernel=",
+            instead={name: f"a kernel is given as kernel={name!r}" for name in SHORT_NAMES},
         ),
         "n_neighbors": checks.Whole(2),
         "n_clusters": checks.Whole(1),

@@ -16,6 +16,7 @@ from scipy.special import gammaln
 
 from mercer.checks import as_number
 from mercer.errors import InvalidInput, who
+from mercer.misspelt import nearest as nearest_word
 
 #: Names of norms, and the p of ‖u‖ₚ; that of "product" is the cube outside of which κ is 0.
 METRICS = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": math.inf, "product": math.inf}
@@ -38,8 +39,10 @@ def as_metric(metric: Any) -> str | float:
     elif (p := as_number(metric)) >= 1:
         return next((name for name in list(METRICS)[:3] if METRICS[name] == p), p)
     cure = _CURES.get(metric, "") if isinstance(metric, str) else ""
+    meant = nearest_word(metric, METRICS) if isinstance(metric, str) and not cure else ""
+    give = f"did you mean {meant!r}? Give" if meant else "give"
     raise InvalidInput(
-        f"{who()}: metric={metric!r}; give {', '.join(map(repr, METRICS))}, or p ≥ 1 of the norm "
+        f"{who()}: metric={metric!r}; {give} {', '.join(map(repr, METRICS))}, or p ≥ 1 of the norm "
         "(Σ|u|ᵖ)^(1/p), in which a kernel has a known integral, so that densities are normalised. "
         f"{cure}".rstrip()
     )

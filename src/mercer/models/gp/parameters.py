@@ -13,6 +13,7 @@ from scipy import stats
 from mercer.checks import at_theta, bare_name, check_bounds, entries
 from mercer.errors import InvalidInput, ModelFileError, speaks, who
 from mercer.kernels import DEFAULT_BOUNDS, names_in_words
+from mercer.misspelt import nearest
 from mercer.models.gp.descent import Point
 
 # ---- Log densities of parameters and their slopes in the logarithm of the parameter ----
@@ -134,6 +135,7 @@ class Parameters:
         noise_bounds: tuple[float, float] = (1e-8, 1e3),
     ):
         self.kernel, self.noise_bounds = kernel, noise_bounds
+        self._limits: dict[float, float] = {}  # of the noise, by their logarithms
         self.noise = None if noise is None else float(noise)
         whole, box = kernel.theta, kernel.bounds
         self._kernel_names = list(kernel.theta_names)
@@ -168,7 +170,10 @@ class Parameters:
                     f"entries, or name them one by one: {', '.join(names[i] for i in at)}."
                 )
             limited[at] = True
-            box[at] = draws[at] = np.log(check_bounds(name, pair))
+            limits = check_bounds(name, pair)
+            box[at] = draws[at] = np.log(limits)
+            if name == "noise" and noise is not None:
+                self._limits = dict(zip(box[-1], limits, strict=True))
         self._free = np.flatnonzero(free)
         self._limited = limited[self._free]
         self.names = [names[i] for i in self._free]
@@ -250,9 +255,11 @@ class Parameters:
                     f"{', '.join(map(repr, several))}. Write out the one that is meant."
                 )
             legal = ", ".join(map(repr, self._names)) or "none, as nothing of it can be tuned"
+            found_name = nearest(name, self._names) if isinstance(name, str) else ""
+            meant = f" ({found_name!r}?)" if found_name else ""
             raise InvalidInput(
-                f"{who()}: {option} names {name!r}, which is no parameter to tune; there are: "
-                f"{legal}. Those of the kernel may also be written with kernel__ in front."
+                f"{who()}: {option} names {name!r}, which is no parameter to tune{meant}; there "
+                f"are: {legal}. Those of the kernel may also be written with kernel__ in front."
             )
         return found
 
@@ -281,13 +288,23 @@ class Parameters:
         return whole
 
     def read(self, theta: Any) -> tuple[Any, float | None]:
-        """Return the kernel and the noise for θ; at the start themselves, without rounding."""
+        """Return the kernel and the noise for θ; at the start, and limits, without rounding."""
         whole = self._all(theta)
         kernel = at_theta(self.kernel, whole[: len(self._kernel_names)])
         if self.noise is None:
             return kernel, None
-        same = whole[-1] == self._whole[-1]
-        return kernel, self.noise if same else float(np.exp(whole[-1]))
+        if whole[-1] == self._whole[-1]:
+            return kernel, self.noise
+        return kernel, self._limits.get(whole[-1], float(np.exp(whole[-1])))
+
+    def at_limits(self, theta: np.ndarray) -> list[tuple[int, str]]:
+        """Return which parameters are at a limit that the user gave, and at which."""
+        low, high = self.bounds.T
+        found = []
+        for word, edge, ends in (("lower", low, self.ends[:, 0]), ("upper", high, self.ends[:, 1])):
+            at = self._limited & (theta == edge) & (low < high) & ~ends
+            found += [(int(i), word) for i in np.flatnonzero(at)]
+        return found
 
     def pull(self, kernel_gradient: Any, noise_gradient: float | None = None) -> np.ndarray:
         """Return the gradient in the free parameters from those in all of ``kernel.theta``."""
@@ -301,13 +318,13 @@ class Parameters:
         place = {int(i): position for position, i in enumerate(self._free)}
         found: dict[int, tuple[int, str, Any]] = {}
         for name, law in self._mapping(priors, "priors").items():
-            wrong = why_no_density(law)
+            at, wrong = self._at(name, "priors"), why_no_density(law)
             if wrong:
                 raise InvalidInput(
                     f"{who()}: priors[{name!r}] = {law!r} {wrong}; give a frozen "
                     "distribution such as scipy.stats.gamma(2.0)."
                 )
-            for i in self._at(name, "priors"):
+            for i in at:
                 if i in found:
                     raise InvalidInput(
                         f"{who()}: priors names {self._names[i]!r} twice, as "

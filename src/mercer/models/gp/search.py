@@ -568,7 +568,20 @@ def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:
     return bool(np.median(np.abs(K, out=K).max(axis=1)) < ALONE)
 
 
-def warn_of_periods(parameters: Parameters, theta: np.ndarray, X: Any) -> None:
+def warn_of_end(parameters: Parameters, theta: np.ndarray, X: Any) -> None:
+    """Warn of where a search ended: at a limit that was given, or at a period to doubt."""
+    for i, word in parameters.at_limits(theta):
+        warnings.warn(
+            f"{who()}: the search ended at the {word} limit {np.exp(theta[i]):.4g} that was given "
+            f"for the {parameters.words[i]}, and the best value may be beyond. Widen the limits, "
+            "unless they are meant to bind.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+    _warn_of_periods(parameters, theta, X)
+
+
+def _warn_of_periods(parameters: Parameters, theta: np.ndarray, X: Any) -> None:
     """Warn of a period that a search took far from where it was, or below the spacing of rows.
 
     The evidence has a hill for every period that divides a true one, or that the rows cannot tell

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 
 from mercer.domains import is_torch
 from mercer.errors import NotPositiveDefinite, who
-from mercer.estimator import INDEFINITE, JUDGED, Sample, check_definite
+from mercer.estimator import INDEFINITE, JUDGED, Sample, check_definite, repair
 from mercer.kernels import Kernel, unproven
 from mercer.lapack import times
 from mercer.memory import require_memory, smaller_rank
@@ -313,8 +313,7 @@ def _indefinite(kernel: Kernel, low: float | None) -> NotPositiveDefinite:
     said = "an eigenvalue below 0" if low is None else f"the eigenvalue {low:.6g}"
     return NotPositiveDefinite(
         f"{who()}: the Gram matrix of {kernel} has {said}, so it is not positive semidefinite "
-        "and not that of a kernel. mercer.check_kernel shows a counter-example; a repaired matrix "
-        "can be passed as kernel='precomputed'.",
+        f"and not that of a kernel. {repair(kernel)}",
         low,
     )
 

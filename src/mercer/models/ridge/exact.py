@@ -17,9 +17,9 @@ import scipy.sparse as sp
 
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator import indefinite, is_sparse
+from mercer.estimator import JUDGED, indefinite, is_sparse
 from mercer.kernels import Kernel, unproven
-from mercer.lapack import heard
+from mercer.lapack import eigh, heard
 from mercer.memory import named_when_full, require_memory
 from mercer.models.ridge.spectrum import (
     DualSpectrum,
@@ -29,6 +29,7 @@ from mercer.models.ridge.spectrum import (
     primal_certificate,
 )
 from mercer.operators import gram_of
+from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, factor
 
 PATH_COLUMNS = 256
@@ -241,8 +242,19 @@ class LeastSquares:
         if alpha > 0 and unproven(self.kernel):
             low = f.smallest_eigenvalue() - alpha
             if low < -1e-8 * trace:
-                raise indefinite(self.kernel, self.equal, low)
+                del f
+                raise self._hidden(low)
         return f
+
+    def _hidden(self, low: float) -> NotPositiveDefinite:
+        """Return the error for an eigenvalue behind the ridge; of few rows it names the smallest.
+
+        Few steps of Lanczos do not reach it where the ridge is large.
+        """
+        few = len(self.T) <= JUDGED and 16 * len(self.T) ** 2 <= get_config().memory
+        if few:
+            low = float(eigh(self.scaled_gram(), eigvals_only=True, overwrite_a=True)[0])
+        return indefinite(self.kernel, self.equal, low, bound=not few)
 
     def dual(self, f: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return a, b and h = B⁻¹s from a factorisation of B."""

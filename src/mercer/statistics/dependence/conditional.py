@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import as_rng, check_index
-from mercer.errors import InvalidInput, said, speaks, who
+from mercer.errors import InvalidInput, speaks, who
 from mercer.lapack import heard
 from mercer.memory import require_memory
 from mercer.statistics.base import TestResult
@@ -243,10 +243,7 @@ def _condition(Z: Any, kernel: Any, both: Pair) -> tuple[Any, Any]:
         raise InvalidInput(
             f"{who()}: X has {both.n} rows and Z has {n}; row i of all must belong together."
         )
-    try:
-        points = kz.domain.check_training(points, "Z")
-    except InvalidInput as error:
-        raise InvalidInput(f"{who()}: {said(error, 'Precomputed')}") from None
+    points = kz.domain.check_training(points, "Z")
     return kz.fit_params(points, both.weights), points
 
 

@@ -46,7 +46,7 @@ from mercer.models.gp.classes.inference import (
 )
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise, warn_of_periods
+from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise, warn_of_end
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Solution
@@ -384,7 +384,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         self._covariance_cache = LatentCovariance(K, self.sites_, scheme.coupled)
         self.solution_.unwrap()
         if search is not None:
-            warn_of_periods(parameters, search.theta, X)
+            warn_of_end(parameters, search.theta, X)
 
     @speaks
     def _searched(self, kernel: Any, tuned: bool) -> Parameters:

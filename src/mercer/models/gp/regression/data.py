@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from scipy.linalg import qr
 
 from mercer.checks import as_number
 from mercer.domains import Table, is_torch, refuse_odd_arrays
-from mercer.errors import InvalidInput, who
+from mercer.errors import InvalidInput, users_level, who
+from mercer.kernels import Constant, Product, Sum, White
 from mercer.memory import require_memory
 from mercer.models.gp.base import row_key
 from mercer.models.gp.regression.evidence import Evidence, GaussianFit
@@ -131,7 +133,8 @@ def check_noise(noise: Any, n: int, tuned: bool, t: int = 1, word: str | None = 
     The last has the shape (1, t). Limits are "fit" too.
     """
     noise, limits = _host(noise), None if word is None else noise_limits(noise)
-    legal = f"give {'a' if word is None else word + ', a'} variance ≥ 0, or {n} of them"
+    found = "" if word is None else f"{word}, limits in a tuple (low, high), "
+    legal = f"give {found}a variance ≥ 0, or {n} of them"
     legal += f", or one for each of {t} outputs" if t > 1 else ""
     if limits is not None and not 0 < limits[0] <= limits[1] < np.inf:
         raise InvalidInput(
@@ -153,6 +156,28 @@ def check_noise(noise: Any, n: int, tuned: bool, t: int = 1, word: str | None = 
             raise InvalidInput(f"{who()}: noise={noise!r} of the outputs; {legal}, > 0.")
         return out[None, :]
     return _variances(noise, "noise", n, legal)
+
+
+def warn_of_white(parameters: Parameters) -> None:
+    """Warn of white noise in a kernel beside a noise, where both were searched for."""
+    *others, last = parameters.names or [""]
+    free = last == "noise" and any(name.rpartition("__")[2] == "noise" for name in others)
+    if free and _adds_white(parameters.kernel):
+        warnings.warn(
+            f"{who()}: the noise and White() of the kernel are one term of the covariance, whose "
+            "sum alone the data tell; how it was split means nothing. Give noise=0, or leave "
+            "White() out.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+
+
+def _adds_white(kernel: Kernel) -> bool:
+    """Whether a multiple of the identity is a term of a kernel."""
+    parts = kernel._kernels()
+    if isinstance(kernel, Product):
+        return any(isinstance(k, Constant) for k in parts) and any(map(_adds_white, parts))
+    return isinstance(kernel, White) or (isinstance(kernel, Sum) and any(map(_adds_white, parts)))
 
 
 def prior_noise(noise: Any) -> float:

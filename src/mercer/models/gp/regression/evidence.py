@@ -20,6 +20,7 @@ import numpy as np
 
 from mercer.domains import is_torch, to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
+from mercer.estimator import repair
 from mercer.kernels import unproven
 from mercer.operators import Gram, gram_of, upper_half
 from mercer.solvers import CholeskyFactor, factor
@@ -265,8 +266,7 @@ class Evidence:
                 f"{kernel}: its Gram matrix has an eigenvalue of {low:.6g} or less in the units "
                 "of kernel_, so it is not "
                 "positive semidefinite and not that of a kernel, whatever the noise. "
-                "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
-                "kernel='precomputed'.",
+                f"{repair(kernel)}",
                 low,
             )
 
@@ -285,8 +285,7 @@ def explain(
     if low < -INDEFINITE * trace:
         return NotPositiveDefinite(
             f"{what}. So K itself is indefinite, not the matrix of a kernel, and no noise makes it "
-            "one. mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
-            "kernel='precomputed'.",
+            f"one. {repair(kernel)}",
             low * unit,
         )
     enough = max(-2 * low, ENOUGH * trace / n) * unit

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
-from mercer.checks import as_rng, check_index
+from mercer.checks import as_number, as_rng, check_index
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     ONLY,
@@ -216,13 +216,18 @@ class ProcessRegressor(KernelEstimator):
         self.y_mean_, self.y_scale_, self.scaled_noise_ = problem.targets.mean, scale, scaled
         vector = np.ndim(scaled) == 1
         each = scaled * scale[0] ** 2 if vector or np.ptp(scale) == 0 else scaled * scale**2
-        self.noise_ = each if vector or np.ndim(each) else float(each)
+        self.noise_ = each if vector or np.ndim(each) else self._as_given(float(each))
         # without a search nothing is held but what `fixed` names
         held = (
             self._holds_noise() if self.optimizer is not None else "noise" in as_names(self.fixed)
         )
         free = self._parameters_now(held)
         self.theta_, self.theta_names_ = free.theta, free.names
+
+    def _as_given(self, noise: float) -> float:
+        """Return a noise, or what it was held at or limited to, where units alone changed it."""
+        given = noise_limits(self.noise) or (as_number(self.noise),)
+        return next((value for value in given if np.isclose(noise, value, 1e-15, 0.0)), noise)
 
     def _current_parameters(self) -> Parameters:
         """Return the parameters that may be tuned, at their values now."""

@@ -12,7 +12,14 @@ from mercer import state
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import check_same_points, follows_data
 from mercer.models.gp.base import search_options, search_rng
-from mercer.models.gp.regression.data import Basis, Problem, Targets, certificate, new_noise
+from mercer.models.gp.regression.data import (
+    Basis,
+    Problem,
+    Targets,
+    certificate,
+    new_noise,
+    warn_of_white,
+)
 from mercer.models.gp.regression.evidence import GaussianFit
 from mercer.models.gp.regression.posterior import (
     Posterior,
@@ -29,7 +36,7 @@ from mercer.models.gp.search import (
     coarse_rows,
     doubts,
     maximise,
-    warn_of_periods,
+    warn_of_end,
 )
 from mercer.models.ridge import as_groups
 from mercer.operators import gram_of
@@ -274,7 +281,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
         self._store(problem, kernel, scaled, search, fit)
         if search is not None:
-            warn_of_periods(parameters, search.theta, problem.X)
+            warn_of_end(parameters, search.theta, problem.X)
+            if problem.weights is None:
+                warn_of_white(parameters)
 
     def _search(
         self, problem: Problem, parameters: Parameters, noise: Any, whole: Evidence

@@ -15,6 +15,7 @@ from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpocon
 
 from mercer.errors import NotPositiveDefinite
+from mercer.estimator import repair
 from mercer.features import distinct
 from mercer.kernels import Kernel, has_white, unproven
 from mercer.lapack import eigh
@@ -109,10 +110,6 @@ CHECKED_PART = (
     1e-6  # of the largest k(x, x), and of the noise: a negative k − q up to it is harmless
 )
 INDEFINITE = 1e-8  # part of the trace that a negative eigenvalue needs to be no rounding
-CURE = (
-    "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
-    "kernel='precomputed'."
-)
 
 
 def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
@@ -133,7 +130,7 @@ def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
         raise NotPositiveDefinite(
             f"{kernel}: the matrix of {len(rows)} rows has an eigenvalue of {low:.6g} in the "
             "units of kernel_, so it is not positive semidefinite and not that of a kernel, "
-            f"whatever the noise. {CURE}",
+            f"whatever the noise. {repair(kernel)}",
             low,
         )
 
@@ -158,7 +155,8 @@ def corner_factor(K: np.ndarray, kernel: str) -> CholeskyFactor:
             f"smallest eigenvalue is {low:.6g}, in the units of kernel_"
         )
         if low < -INDEFINITE * abs(trace):
-            what += f". So it is indefinite, and not that of a kernel, whatever the noise. {CURE}"
+            what += ". So it is indefinite, and not that of a kernel, whatever the noise. "
+            what += repair(kernel)
         else:
             what += (
                 ", and jitter does not help. It is singular to rounding, as with points given "
@@ -186,7 +184,7 @@ def check_trace(first: Any, trace: float) -> None:
         raise NotPositiveDefinite(
             f"{first.bound.name}: tr P(K − Q) = {slack:.6g}, P the precisions of the rows and Q "
             "what the inducing points explain of K; it is never below 0 where the kernel is "
-            f"positive semidefinite. {CURE}"
+            f"positive semidefinite. {repair(first.bound.name)}"
         )
 
 
@@ -210,7 +208,8 @@ def check_rows(first: Any, noise: Any) -> None:
     if first.null:
         raise NotPositiveDefinite(
             f"{first.bound.name}: k(u, u) = 0 at all inducing points u, and yet k(x, u) is not 0 "
-            f"at row {i}; a positive semidefinite kernel has k(x, u)² ≤ k(x, x)·k(u, u). {CURE}"
+            f"at row {i}; a positive semidefinite kernel has k(x, u)² ≤ k(x, x)·k(u, u). "
+            f"{repair(first.bound.name)}"
         )
     every = slice(0, first.bound.shape[1])
     row = np.array(first.bound.tile(slice(i, i + 1), every), dtype=float)[0]
@@ -220,6 +219,6 @@ def check_rows(first: Any, noise: Any) -> None:
         f"{first.bound.name}: at row {i} the inducing points explain {q[i]:.6g} of k(x, x) = "
         f"{k[i]:.6g}, so that K − Q has the diagonal entry {k[i] - q[i]:.6g} and K an eigenvalue "
         f"of {low:.6g} or less, in the units of kernel_: it is not positive semidefinite and not "
-        f"that of a kernel, whatever the noise. {CURE}",
+        f"that of a kernel, whatever the noise. {repair(first.bound.name)}",
         low,
     )

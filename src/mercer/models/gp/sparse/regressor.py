@@ -23,7 +23,7 @@ from mercer.models.gp.regression import (
     prior_covariance,
     prior_variance,
 )
-from mercer.models.gp.search import TOL, Search, warn_of_periods
+from mercer.models.gp.search import TOL, Search, warn_of_end
 from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample, cross
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
@@ -271,8 +271,8 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         if isinstance(self.noise, str) and self.noise != "fit":
             raise InvalidInput(
-                f"{type(self).__name__}: noise={self.noise!r}; give 'fit', a variance > 0, or one "
-                "for each row."
+                f"{type(self).__name__}: noise={self.noise!r}; give 'fit', limits in a tuple (low, "
+                "high), a variance > 0, or one for each row."
             )
         problem, parameters, noise = self._prepare(X, y, sample_weight)
         searched = problem.searched()
@@ -295,7 +295,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         fit = evidence.posterior(kernel, scaled, chosen.points)
         self._keep(problem, kernel, scaled, chosen.points, search, fit)
         if search is not None:
-            warn_of_periods(parameters, search.theta, problem.X)
+            warn_of_end(parameters, search.theta, problem.X)
 
     def _start(self, noise: Any, problem: Problem) -> float | None:
         if not isinstance(noise, str) and not np.all(np.asarray(noise) > 0):
