@@ -56,6 +56,16 @@ def test_a_log_hears_of_each_long_stage_when_asked(impatient, monkeypatch):
     assert work(io.StringIO(), 0.3, verbose=True) == "mercer: thinking, 0 s\n"
 
 
+def test_long_work_says_what_would_take_less(impatient, monkeypatch):
+    stream = io.StringIO()
+    with Console(stream) as console, console.stage("thinking", "--no-tune takes less"):
+        time.sleep(0.1)
+        assert "takes less" not in stream.getvalue()
+        monkeypatch.setattr(mercer.cli.program, "_LONG", 0.0)
+        time.sleep(0.2)
+    assert "mercer: thinking, 0 s (--no-tune takes less)" in stream.getvalue()
+
+
 def test_quiet_is_quiet(impatient):
     for stream in (Terminal(), io.StringIO()):
         with Console(stream, quiet=True) as console, console.stage("thinking"):

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import mercer as library
 from mercer.cli import files
 from mercer.cli.tables import read_csv, table_batches
 from mercer.errors import InvalidInput
+from mercer.models.ridge import falkon
 
 N = 1500
 MEMORY = "600kB"  # the cells take 0.9 MB or more
@@ -119,6 +121,41 @@ def test_the_rows_held_out_are_not_learned_from(mercer, tables, tmp_path):
     assert "remark" in outcome.out
     none = mercer("fit", tables / "t.csv", *NUMBERS, *out, "--force", "--test-fraction", "0")
     assert none.code == 0 and "held out" not in none.out and f"on {N - 15} rows" in none.out
+
+
+def test_a_penalty_that_the_centres_cannot_be_solved_for_grows(
+    mercer, tables, tmp_path, monkeypatch
+):
+    # what 100 iterations do for a smooth target, these do for the one of the table
+    monkeypatch.setattr(falkon, "Falkon", partial(falkon.Falkon, max_iter=12))
+    words = ("fit", tables / "t.parquet", *NUMBERS, "--no-tune", "--memory", MEMORY, "-o")
+    outcome = mercer(*words, tmp_path / "m.mercer")
+    assert (outcome.code, outcome.err) == (0, "")
+    solution = library.load(tmp_path / "m.mercer").solution_
+    assert solution.converged and solution.gap <= 1e-6 * solution.primal
+    assert numbers(outcome.out, "solved")[1:3] == ["duality", "gap"]
+    (remark,) = re.findall(r"remark +alpha is (\S+): (\S+), of least left-out", outcome.out)
+    assert float(remark[0]) == float(numbers(outcome.out, "alpha")[1])
+    power = np.log10(float(remark[0]) / float(remark[1]))
+    assert power == pytest.approx(round(power), abs=1e-3) and power > 0.5
+    # one that is given is kept, and what is said of it names an option
+    outcome = mercer(*words, tmp_path / "n.mercer", "--alpha", remark[1])
+    assert outcome.code == 0 and numbers(outcome.out, "alpha")[1] == remark[1]
+    assert "the fit is not solved (duality gap" in outcome.err
+    assert "leave --alpha out" in outcome.err and "max_iter" not in outcome.err
+    assert "not solved" in mercer("info", tmp_path / "n.mercer").out
+
+
+def test_cures_for_classes_in_blocks_can_be_followed(mercer, fails, tables, tmp_path):
+    words = ("fit", tables / "t.parquet", "--target", "word", "--drop", "level", "y", "--no-tune")
+    words = (*words, "--memory", MEMORY, "--force", "-o", tmp_path / "m.mercer")
+    assert mercer(*words).code == 0
+    asked = ("predict", tmp_path / "m.mercer", tables / "t.parquet")
+    for option in (("--probabilities",), ("--interval", "0.9")):
+        said = fails(*asked, *option)
+        assert "mercer fit --model svc --max-rows N" in said
+    assert mercer(*words, "--model", "svc", "--max-rows", "100").code == 0
+    assert "probability_low" in mercer(*asked, "--probabilities").out
 
 
 def test_free_text_is_compared_in_blocks(mercer, tmp_path):

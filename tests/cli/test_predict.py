@@ -250,6 +250,59 @@ def test_intervals_of_classes_are_refused_with_the_cure(mercer, fails, tmp_path)
     assert mercer("predict", path, table, "--keep", "x").code == 0
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A table of numbers, and how to save a model that was fitted on it."""
+    home, rng = tmp_path_factory.mktemp("saved"), np.random.default_rng(0)
+    frame = pl.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)})
+    y = frame["a"].to_numpy() + 0.1 * rng.normal(size=40)
+    frame.write_csv(home / "t.csv")
+
+    def save(model):
+        library.save(model.fit(frame, y), home / f"{type(model).__name__}.mercer")
+        return home / f"{type(model).__name__}.mercer", home / "t.csv", model, frame
+
+    return save
+
+
+@pytest.mark.parametrize("name", ["GaussianProcessRegressor", "SparseGaussianProcessRegressor"])
+def test_intervals_of_processes_are_those_of_a_new_observation(mercer, saved, name):
+    path, table, model, frame = saved(getattr(library, name)(library.RBF(1.0)))
+    outcome = mercer("predict", path, table, "--interval", "0.9")
+    assert (outcome.code, outcome.err) == (0, "")
+    _, *rows = cells(outcome.out)
+    mean, std = model.predict(frame, return_std=True)
+    ends = np.column_stack([mean, mean - 1.6448536 * std, mean + 1.6448536 * std])
+    assert np.array(rows, float) == pytest.approx(ends, rel=1e-6)
+
+
+def test_intervals_between_quantiles_that_the_model_has(mercer, fails, saved):
+    levels = [0.5, 0.9, 0.1]
+    quantiles = library.KernelQuantileRegressor(library.RBF(1.0), quantile=levels)
+    path, table, model, frame = saved(quantiles)
+    _, *rows = cells(mercer("predict", path, table, "--interval", "0.8").out)
+    assert np.array(rows, float)[:, 3:] == pytest.approx(model.predict(frame)[:, [2, 1]])
+    said = fails("predict", path, table, "--interval", "0.9")
+    assert "the quantiles 0.5, 0.9, 0.1," in said and "0.05 and 0.95" in said
+    assert "or give --interval 0.8." in said
+    path, *_ = saved(library.KernelQuantileRegressor(library.RBF(1.0), quantile=0.3))
+    assert fails("predict", path, table, "--interval", "0.4").endswith("fit it with these.")
+
+
+def test_models_without_predict_say_what_they_have(fails, saved):
+    for model, says in ((library.KernelPCA(), "transform"), (library.KernelDensity(), "score_sam")):
+        path, table, *_ = saved(model)
+        said = fails("predict", path, table)
+        assert "which has no predict; in Python, mercer.load(" in said and f".{says}" in said
+
+
+def test_probabilities_of_numbers_are_refused_with_the_cure(mercer, fails, saved):
+    path, table, *_ = saved(library.KernelRidge(library.RBF(1.0)))
+    said = fails("predict", path, table, "--probabilities")
+    assert "predicts numbers" in said and "give --interval 0.9" in said
+    assert mercer("predict", path, table, "--interval", "0.9").code == 0
+
+
 def test_endless_intervals_are_told(mercer, tmp_path):
     table = write(tmp_path / "t.csv", {"x": [1.0, 2.0, 4.0], "y": [1.0, 3.5, 2.0]})
     assert mercer("fit", table, "--target", "y", "-o", tmp_path / "m.mercer").code == 0

@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import shlex
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,11 @@ import numpy as np
 from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
-from mercer.cli.report import HELD_OUT, Score, evaluate, fit_report, inside_score
-from mercer.cli.streams import streamed
+from mercer.cli.report import HELD_OUT, Score, certificate, evaluate, fit_report, inside_score
+from mercer.cli.streams import Streamed, streamed
 from mercer.cli.tables import read_table, table_size
 from mercer.domains import RowBlocks, Tables
-from mercer.errors import InvalidInput, figure
+from mercer.errors import InvalidInput, NotConverged, figure
 from mercer.kernels import as_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.models.tables import (
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _AUTO = ("rbf", "matern", "linear")
 _COLUMNS = "columns"  # the kernel that auto_kernel proposes
 _LARGEST = 1e150  # the square of a larger number is none
+_SHORTER = "--no-tune or a smaller --max-rows takes less"
+_LARGER = np.array([1.0, 1e1, 1e2, 1e3])  # times a penalty that centres cannot be solved for
 _LOO_MATRICES = 2.4  # of n × n numbers that exact leave-one-out errors take
 
 
@@ -98,7 +101,7 @@ def _fit_memory(
 ) -> _Fit:
     """Choose, evaluate and fit on rows in memory."""
     train, test = _split(data, arguments)
-    with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
+    with console.stage(f"choosing the kernel's parameters on {len(train)} rows", _SHORTER):
         choice = _choose(kind, name, data.take(train), arguments)
     held_out: Score | None = None
     if len(test):
@@ -106,7 +109,7 @@ def _fit_memory(
             trial = _fitted(data.take(train), choice, arguments, probability=kind == "svc")
             held_out = evaluate(data.seen_by(choice.kernel), trial, train, test)
         # the rows held out have done their work: the model to keep may learn from them too
-        with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
+        with console.stage(f"choosing the kernel's parameters on {len(data)} rows", _SHORTER):
             choice = _choose(kind, name, data, arguments)
     data = data.seen_by(choice.kernel)
     with console.stage(f"fitting {len(data)} rows"):
@@ -134,10 +137,41 @@ def _fit_blocks(
         whole = streamed(data.seen_by(choice.kernel), arguments, drawn)
         with whole as rows:
             with console.stage(f"fitting {len(rows) - rows.held} rows in blocks"):
-                model = _model(choice, rows, arguments).fit(rows.blocks())
+                choice, model = _solved(choice, rows, arguments, console)
             with console.stage(f"evaluating on {rows.held} held-out rows"):
                 held_out = rows.held_out(model)
     return rows, model, choice, held_out, None
+
+
+def _solved(
+    choice: _Choice, rows: Streamed, arguments: argparse.Namespace, console: Console
+) -> tuple[_Choice, Any]:
+    """Fit on blocks. A penalty that is left open grows until the centres can be solved for it.
+
+    The search found it by an exact fit of some rows, which takes penalties down to rounding.
+    """
+    found, open_ = float(choice.penalty), arguments.alpha == "loo"
+    for alpha in found * (_LARGER if open_ else _LARGER[:1]):
+        choice = replace(choice, penalty=float(alpha))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)  # said below in the words of options
+            model = _model(choice, rows, arguments).fit(rows.blocks())
+        if model.solution_.converged:
+            break
+    else:
+        larger = f"give a larger --alpha than {figure(choice.penalty)}"
+        cure = larger if open_ else "leave --alpha out, for one that can be solved"
+        console.warn(
+            f"{rows.path}: the fit is not solved ({certificate(model.solution_)}); {cure}, or allow "
+            "more with --memory."
+        )
+    if choice.penalty > found:
+        centres = model.kernel_.domain.size(model.model_.X_fit_)
+        rows.remarks["--alpha"] = (
+            f"alpha is {figure(choice.penalty)}: {figure(found)}, of least left-out error, is too "
+            f"small to solve for {centres} centres; --alpha sets another"
+        )
+    return choice, model
 
 
 def _kind(data: Prepared, arguments: argparse.Namespace, fits: int) -> tuple[str, str]:

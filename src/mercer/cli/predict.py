@@ -6,6 +6,7 @@ import argparse
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,15 +15,24 @@ from mercer.cli.files import check_output, is_table, read_model, write_batches
 from mercer.cli.tables import FileTable, is_parquet, listed, table_batches
 from mercer.domains import Table
 from mercer.domains.blocks import column_types
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, figure
 from mercer.estimator import NAMELESS
 from mercer.features import TableColumns
-from mercer.models import KernelRidge, TableClassifier, TableRegressor
+from mercer.models import (
+    GaussianProcessRegressor,
+    KernelQuantileRegressor,
+    KernelRidge,
+    SparseGaussianProcessRegressor,
+    TableClassifier,
+    TableRegressor,
+)
 from mercer.settings import config, get_config
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
 
+_PROCESSES = (GaussianProcessRegressor, SparseGaussianProcessRegressor)
+_SPOKEN = ("transform", "score_samples", "decision_function")  # what models without predict have
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -66,35 +76,71 @@ def _batches(model: Any, arguments: argparse.Namespace, doubts: Doubts) -> Itera
 
 def _check_asked(model: Any, arguments: argparse.Namespace) -> None:
     """Refuse what the model cannot say."""
-    has_chances = hasattr(model, "predict_proba")
+    has_classes, has_chances = hasattr(model, "classes_"), hasattr(model, "predict_proba")
+    inside = getattr(model, "model_", model)
+    rows = vars(inside).get("n_rows_", 0)
+    centres = inside.kernel_.domain.size(inside.X_fit_) if rows else 0
+    cure = "fit it anew with mercer fit --model svc"
+    if centres < rows:
+        cure += " --max-rows N, for N rows that memory holds,"
     if arguments.probabilities and not has_chances:
+        if not has_classes:
+            raise InvalidInput(
+                f"{arguments.model}: the model predicts numbers, and probabilities are of classes; "
+                "give --interval 0.9 to know how sure a number is."
+            )
         raise InvalidInput(
-            f"{arguments.model}: the model has no probabilities; classification with mercer fit "
-            "--model svc has them."
+            f"{arguments.model}: the model has no probabilities; {cure} for one that has them."
         )
     if arguments.interval is None:
         return
-    inside = getattr(model, "model_", model)
-    if isinstance(inside, KernelRidge) and len(inside.X_fit_) < inside.n_rows_:
+    if isinstance(inside, KernelRidge) and centres < rows:
         raise InvalidInput(
-            f"{arguments.model}: the model was fitted on {inside.n_rows_} rows by "
-            f"{len(inside.X_fit_)} centres, and intervals need an exact fit; mercer fit "
-            "--max-rows N fits N rows exactly, if memory holds them."
+            f"{arguments.model}: the model was fitted on {rows} rows by {centres} centres, and "
+            "intervals need an exact fit; mercer fit --max-rows N fits N rows exactly, if memory "
+            "holds them."
         )
-    if hasattr(model, "predict_interval"):
-        return
-    if hasattr(model, "classes_"):
-        cure = "give --probabilities to know how sure a class is"
-        if not has_chances:
-            cure = (
-                "fit it anew with --model svc and give --probabilities to know how sure a class is"
-            )
+    if has_classes:
+        known = "" if has_chances else f"{cure} and "
         raise InvalidInput(
-            f"{arguments.model}: the model predicts classes, and an interval is of numbers; {cure}."
+            f"{arguments.model}: the model predicts classes, and an interval is of numbers; "
+            f"{known}give --probabilities to know how sure a class is."
         )
+    if isinstance(model, KernelQuantileRegressor):
+        _ends_among(model, arguments)
+    elif not (hasattr(model, "predict_interval") or isinstance(model, _PROCESSES)):
+        raise InvalidInput(
+            f"{arguments.model}: {type(model).__name__} has no intervals; the models for numbers "
+            "of mercer fit, TableRegressor, KernelRidge and GaussianProcessRegressor have them."
+        )
+
+
+def _interval(model: Any, rows: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the ends of intervals that hold a new target with the probability asked for."""
+    if isinstance(model, _PROCESSES):
+        mean, spread = model.predict(rows, return_std=True)
+        reach = NormalDist().inv_cdf((1 + arguments.interval) / 2) * spread
+        return mean - reach, mean + reach
+    if isinstance(model, KernelQuantileRegressor):
+        low, high = _ends_among(model, arguments)
+        quantiles = model.predict(rows)
+        return quantiles[:, low], quantiles[:, high]
+    return model.predict_interval(rows, arguments.interval)
+
+
+def _ends_among(model: KernelQuantileRegressor, arguments: argparse.Namespace) -> tuple[int, int]:
+    """Return which quantiles of a model are the ends of an interval, or say which it has."""
+    levels = np.atleast_1d(model.quantile_)
+    ends = (1 - arguments.interval) / 2, (1 + arguments.interval) / 2
+    found = [int(np.argmin(np.abs(levels - end))) for end in ends]
+    if np.allclose(levels[found], ends, rtol=0, atol=1e-9):
+        return found[0], found[1]
+    pairs = [1 - 2 * t for t in levels if t < 0.5 and np.isclose(levels, 1 - t, atol=1e-9).any()]
+    cure = f", or give --interval {' or '.join(map(figure, sorted(pairs)))}" if pairs else ""
     raise InvalidInput(
-        f"{arguments.model}: {type(model).__name__} has no intervals; the models for numbers of "
-        "mercer fit, TableRegressor and KernelRidge have them."
+        f"{arguments.model}: the model has the quantile{'s' if len(levels) > 1 else ''} "
+        f"{', '.join(map(figure, levels))}, and an interval of {figure(arguments.interval)} ends "
+        f"at those of {figure(ends[0])} and {figure(ends[1])}; fit it with these{cure}."
     )
 
 
@@ -105,7 +151,7 @@ def _answers(
     target = getattr(model, "notes_", {}).get("target", "y")
     answers = _columns(f"predicted_{target}", model.predict(rows))
     if arguments.interval is not None:
-        ends = model.predict_interval(rows, arguments.interval)
+        ends = _interval(model, rows, arguments)
         doubts.endless = doubts.endless or not np.isfinite(ends).all()
         for name, end in zip(("lower", "upper"), ends, strict=True):
             answers |= _columns(f"{name}_{target}", end)
@@ -128,6 +174,10 @@ def named_model(path: str) -> Any:
     model = read_model(path)
     if hasattr(model, "feature_names_in_") and hasattr(model, "predict"):
         return model
+    if not hasattr(model, "predict"):
+        says = next((name for name in _SPOKEN if hasattr(model, name)), "")
+        how = f"; in Python, mercer.load({path!r}).{says}(X) answers" if says else ""
+        raise InvalidInput(f"{path}: holds a {type(model).__name__}, which has no predict{how}.")
     if not isinstance(model, TableRegressor | TableClassifier):
         raise InvalidInput(
             f"{path}: holds a {type(model).__name__}, which knows no column names; models for "

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from mercer.cli.arguments import build_parser
 
 _PATIENCE = 2.0  # seconds before progress is shown on a terminal, or in a log with --verbose
+_LONG = 20.0  # seconds after which it is said what would take less
 _PERIOD = {True: 0.5, False: 10.0}  # seconds between reports, on a terminal or in a log
 
 
@@ -31,8 +32,8 @@ class Console:
         self._terminal = bool(getattr(stream, "isatty", lambda: False)())
         self._verbose, self._quiet = verbose, quiet
         self._lock = threading.Lock()
-        self._stage: tuple[str, float] | None = None
-        self._announced: tuple[str, float] | None = None  # the stage of the last line in a log
+        self._stage: tuple[str, float, str] | None = None
+        self._announced: tuple[str, float, str] | None = None  # the stage of the last line in a log
         self._spoke = time.monotonic()
         self._drawn = 0
         self._done = threading.Event()
@@ -52,10 +53,10 @@ class Console:
             self._erase()
 
     @contextmanager
-    def stage(self, what: str) -> Iterator[None]:
-        """Name the work that is under way, for the progress line."""
+    def stage(self, what: str, shorter: str = "") -> Iterator[None]:
+        """Name the work that is under way, for the progress line, and what would take less."""
         with self._lock:
-            before, self._stage = self._stage, (what, time.monotonic())
+            before, self._stage = self._stage, (what, time.monotonic(), shorter)
         try:
             yield
         finally:
@@ -120,8 +121,9 @@ class Console:
         if self._stage is None:
             return
         now = time.monotonic()
-        what, start = self._stage
-        line = _one_line(f"mercer: {what}, {now - start:.0f} s")
+        what, start, shorter = self._stage
+        hint = f" ({shorter})" if shorter and now - start >= _LONG else ""
+        line = _one_line(f"mercer: {what}, {now - start:.0f} s{hint}")
         if self._terminal:
             if now - start >= _PATIENCE:
                 line = line[: self._width()]

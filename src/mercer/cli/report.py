@@ -320,10 +320,22 @@ def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
     if not hasattr(inside, "support_kind_"):
         kept = inside.kernel_.domain.size(inside.X_fit_)
         fitted = vars(inside).get("n_rows_", kept)
-        some = [("centres", f"{kept} of {fitted} rows")] if kept < fitted else []
+        some = []
+        if kept < fitted:
+            solution = inside.solution_
+            word = "solved" if solution.converged else "not solved"
+            some = [("centres", f"{kept} of {fitted} rows"), (word, certificate(solution))]
         return [("alpha", figure(inside.alpha_)), *some]
     of = "" if rows is None else f" of {rows} rows"
     return [("C", figure(inside.C)), ("support", f"{len(inside.support_)} support vectors{of}")]
+
+
+def certificate(solution: Any) -> str:
+    """Return in words what proves that a fit on centres is the best one, or how far it may be."""
+    if not solution.gap or not solution.primal:
+        return f"relative residual {figure(solution.residual)}"
+    gap = figure(solution.gap / solution.primal)
+    return f"duality gap {gap} of the penalised error, the least on these centres is no further off"
 
 
 def column_lines(

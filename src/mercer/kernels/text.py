@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
+import weakref
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,13 @@ from mercer.errors import InvalidInput
 from mercer.kernels.counted import Counted, Counts, Naming
 from mercer.kernels.parameters import warn_all_zero
 from mercer.kernels.scales import point_weights
+from mercer.settings import get_config
 
 TOKEN = r"(?u)\b\w\w+\b"  # scikit-learn's: words of two letters or more
 ANALYZERS = ("word", "char", "char_wb")
+KEPT = 1 / 64  # of the memory budget, up to which the features of a collection are kept with it
+#: Features by the id of a collection that lives: the collection, the kernel, the features.
+_read: dict[int, tuple[weakref.ref, BagOfWords, sp.csr_array]] = {}
 
 
 class BagOfWords(Counted):
@@ -224,6 +230,20 @@ class BagOfWords(Counted):
         return list(reader.get_feature_names_out()), counts
 
     def _features(self, X: StringCollection) -> sp.csr_array:
+        """Return the features; those of a collection that is asked for again are not read anew.
+
+        A search over the parameters of other columns asks hundreds of times for the same documents.
+        """
+        known = _read.get(id(X))
+        if known is not None and known[0]() is X and known[1] == self:
+            return known[2].copy()
+        phi = self._weighted(X)
+        if phi.data.nbytes + phi.indices.nbytes <= KEPT * get_config().memory:
+            gone = weakref.ref(X, lambda _, place=id(X): _read.pop(place, None))
+            _read[id(X)] = gone, copy.deepcopy(self), phi.copy()
+        return phi
+
+    def _weighted(self, X: StringCollection) -> sp.csr_array:
         _, phi = self._counted(X)
         if self.sublinear:
             phi.data = 1 + np.log(phi.data)

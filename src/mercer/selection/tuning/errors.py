@@ -21,6 +21,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from mercer.checks import Clock
+from mercer.domains import Domain, Tables
 from mercer.errors import (
     InvalidInput,
     MemoryBudgetExceeded,
@@ -111,8 +112,13 @@ def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: An
     if len(rows) < n:
         X, y = kernel.domain.subset(X, rows), _safe_indexing(y, rows)
         weights = None if weights is None else weights[rows]
-    part = rows if len(rows) < n else None
+    part, X = rows if len(rows) < n else None, converting_once(kernel.domain, X)
     return TuneData(kernel, X, y, weights, classifier, given, part)
+
+
+def converting_once(domain: Domain, X: Any) -> Any:
+    """Return points to compute many Gram matrices of: a table remembers how its columns are read."""
+    return domain.keep(X) if isinstance(domain, Tables) else X
 
 
 def rows_that_fit(kernel: Any, X: Any, most: int) -> int:

@@ -21,7 +21,7 @@ from mercer.models import (
 )
 from mercer.models.gp import START, fits_noise, noise_limits
 from mercer.models.ridge import DualSpectrum, LeastSquares
-from mercer.selection.tuning.errors import TuneData, rows_that_fit, tune_data
+from mercer.selection.tuning.errors import TuneData, converting_once, rows_that_fit, tune_data
 from mercer.selection.tuning.what import (
     STARTS,
     TimeIsUp,
@@ -53,6 +53,7 @@ class LooSearch:
         if len(usable) < len(T):
             points = self.kernel.domain.subset(points, usable)
             T, w = T[usable], None if w is None else w[usable]
+        points = converting_once(self.kernel.domain, points)
         if len(T) < 3:
             raise InvalidInput(f"tune: {len(T)} rows are too few to choose parameters; give 3.")
         self.unit = float(np.abs(T).max()) or 1.0  # squares of 1e200 would overflow
