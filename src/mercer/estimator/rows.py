@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import RowBlocks, is_torch, to_host
+from mercer.domains import Domain, RowBlocks, is_torch, to_host
 from mercer.domains.blocks import Block, Weighing, column_names, is_dask, no_weight, partitions
 from mercer.engines import where_is
 from mercer.engines.passes import each_block
@@ -29,7 +29,7 @@ from mercer.kernels import Kernel
 from mercer.memory import named_when_full
 from mercer.settings import config
 
-SEEN = 2000  # rows of a stream that decide words such as length_scale="median"
+SEEN = 2000  # rows of a stream that decide what is not told by a pass over all of them
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,11 @@ def as_stream(X: Any, y: Any, sample_weight: Any) -> RowBlocks:
     return X
 
 
-def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:
-    """Return the kernel with words resolved on some rows, drawn by weight.
+def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any, most: int = SEEN) -> Kernel:
+    """Return the kernel with words resolved: length scales of vectors as of the rows in memory.
+
+    What else is found from data, as the values that missing ones are filled with, comes from some
+    rows, drawn by weight; so does all of it of rows that are too many.
 
     Parameters
     ----------
@@ -123,12 +126,19 @@ def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:
         The rows.
     random_state : int, RandomState or None
         Source of the draw; None takes the same rows each time.
+    most : int, default=2000
+        Rows of the draw.
     """
-    if not kernel._asks():
-        return kernel
-    seed = 0 if random_state is None else random_state
-    index, weight = rows.draw(SEEN, seed, each_block)
-    return kernel.fit_params(rows.take(index, domain=kernel.domain), weight)
+
+    @cache
+    def drawn() -> tuple[np.ndarray, np.ndarray | None]:
+        return rows.draw(most, 0 if random_state is None else random_state, each_block)
+
+    def some(part: RowBlocks, domain: Domain) -> tuple[Any, np.ndarray | None]:
+        index, weight = drawn()
+        return part.take(index, domain=domain), weight
+
+    return kernel._fit_blocks(rows, some)
 
 
 def coded(rows: RowBlocks, class_weight: Any) -> tuple[RowBlocks, np.ndarray]:

@@ -16,7 +16,7 @@ from mercer.domains import RowBlocks, moderate, shifted
 from mercer.domains.blocks import is_dask
 from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput, speaking_for, speaks, who
-from mercer.estimator import TakesKernel, check_weights, is_single, note_columns
+from mercer.estimator import TakesKernel, check_weights, is_single, note_columns, resolved
 from mercer.features.points import different_rows
 from mercer.kernels import SHORT_NAMES, Kernel, unknown_name
 from mercer.memory import require_memory
@@ -141,7 +141,11 @@ class ApproximateFeatures(
         domain = kernel.domain
         weights = check_weights(sample_weight, domain.size(X))
         domain.check_training(X)
-        return kernel.fit_params(X, weights), X, weights, rng, whole
+        if whole is None:
+            kernel = kernel.fit_params(X, weights)
+        else:
+            kernel = resolved(kernel, whole, deepcopy(rng), most)
+        return kernel, X, weights, rng, whole
 
     def _parts(self, X: Any, held: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield blocks of rows with their features in float64, beside bytes that are held."""

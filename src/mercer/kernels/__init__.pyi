@@ -51,7 +51,7 @@ from mercer.kernels.metric import (
     belongs as belongs,
     slope as slope,
 )
-from mercer.kernels.missing import WithMissing as WithMissing
+from mercer.kernels.missing import StreamedMoments as StreamedMoments, WithMissing as WithMissing
 from mercer.kernels.names import (
     SHORT_NAMES as SHORT_NAMES,
     as_kernel as as_kernel,
@@ -90,10 +90,8 @@ from mercer.kernels.radial import (
 from mercer.kernels.repaired import Repaired as Repaired
 from mercer.kernels.scales import (
     Pairs as Pairs,
-    StreamedMoments as StreamedMoments,
     exponent_of as exponent_of,
     median_distance as median_distance,
-    moments as moments,
     select_distance as select_distance,
     spread_rows as spread_rows,
 )
@@ -121,6 +119,7 @@ from mercer.kernels.tables import (
     counting as counting,
     identifier as identifier,
     kernel_on_columns as kernel_on_columns,
+    moments as moments,
 )
 from mercer.kernels.text import BagOfWords as BagOfWords
 from mercer.kernels.time_series import GlobalAlignment as GlobalAlignment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from mercer.domains import (
     IncompleteVectors,
     Numbers,
     Objects,
+    RowBlocks,
     Tables,
     Vectors,
     beside,
@@ -168,6 +170,14 @@ class Combination(Kernel):
         parts = zip(self._parts, self._kernels(), strict=True)
         fitted = {n: k.fit_params(self._seen_by(k, X), sample_weight) for n, k in parts}
         return self._replace(fitted)
+
+    def _fit_blocks(self, rows: RowBlocks, some: Callable[..., tuple[Any, Any]]) -> Self:
+        if self._grouped or type(self).fit_params is not Combination.fit_params:
+            return super()._fit_blocks(rows, some)
+        parts = zip(self._parts, self._kernels(), strict=True)
+        rows = rows.with_points(self.domain.check)
+        seen = {n: (k, rows.with_points(partial(self._seen_by, k))) for n, k in parts}
+        return self._replace({n: k._fit_blocks(part, some) for n, (k, part) in seen.items()})
 
     @property
     def theta(self) -> np.ndarray:

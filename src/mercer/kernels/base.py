@@ -7,13 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.domains import Categories, Domain, IncompleteVectors, Vectors, is_torch
+from mercer.domains import Categories, Domain, IncompleteVectors, RowBlocks, Vectors, is_torch
 from mercer.domains.tables import check_same_columns
 from mercer.engines import pick, pull_points, pull_theta
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import Parameterized, check_diagonal
+from mercer.kernels.scales import BlockRows, all_are_seen
 
 DEFAULT_BOUNDS = (1e-5, 1e5)
 
@@ -214,6 +215,15 @@ class Kernel(Parameterized):
             return self
         X = self.domain.check(X)
         return self._replace(self._resolve(X, sample_weight))
+
+    def _fit_blocks(self, rows: RowBlocks, some: Callable[..., tuple[Any, Any]]) -> Self:
+        """Return `fit_params` of blocks: length scales from all rows, all else from some."""
+        if not self._asks():
+            return self
+        plain = type(self.domain) is Vectors and type(self).fit_params is Kernel.fit_params
+        if plain and all_are_seen(rows):
+            return self._replace(self._resolve(BlockRows(rows, self.domain), None))
+        return self.fit_params(*some(rows, self.domain))
 
     def _replace(self, changes: dict[str, Any]) -> Self:
         return type(self)(**{**self.get_params(deep=False), **changes})

@@ -29,7 +29,7 @@ from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.categories import HIGHEST, Agreement
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.parameters import _short
-from mercer.kernels.scales import point_weights, weighted_median
+from mercer.kernels.scales import CONSTANT, HALVES, point_weights, weighted_median
 from mercer.kernels.transforms import OnColumns
 
 WORDS = ("median", "mean")
@@ -384,3 +384,100 @@ def _refusal(domain: Domain) -> str:
     if isinstance(domain, Tables):
         return "say it of the parts: k.with_missing().on(columns)."
     return "it takes missing values already."
+
+
+# ---- Columns in blocks, whose missing values are set to the median ----
+
+
+class StreamedMoments:
+    """`moments` of a column that comes in blocks: give all of them at each of `PASSES` passes.
+
+    The first pass finds the range, the next two mean and deviation. The median is exact too:
+    doubles are sorted as their bits are, sign first, and each pass counts rows by the next bits of
+    those that agree with the median so far, as a radix sort does.
+    """
+
+    #: The bits that a pass counts by, from the left; none at the first.
+    BITS = (0, 11, 11, 11, 11, 11, 9)
+    PASSES = len(BITS)
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.low, self.high = np.inf, -np.inf
+        self.present = self.absent = 0.0  # weights
+        self.sum = self.squares = 0.0  # in units of the largest value
+        self.below = [0.0, 0.0]  # weight below the lower and the upper median
+        self.prefix = [0, 0]  # their bits so far
+        self.hist: dict[int, np.ndarray] = {}
+        self.left = 64  # bits that are still open
+
+    def add(self, x: np.ndarray, weight: np.ndarray | None) -> None:
+        """Take in a block: numbers, NaN where missing."""
+        w = np.ones_like(x) if weight is None else np.asarray(weight, dtype=np.float64)
+        lost = np.isnan(x)
+        use = ~lost & (w > 0)
+        if self.turn == 0:
+            self.absent += float(w[lost].sum())
+        x, w = x[use], w[use]
+        if not len(x):
+            return
+        if self.turn == 0:
+            self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
+            self.present += float(w.sum())
+            return
+        if self.turn == 1:
+            self.sum += float(w @ (x / self.unit))
+        elif self.turn == 2:
+            self.squares += float(w @ (x / self.unit - self._mean()) ** 2)
+        key = np.ascontiguousarray(x).view(np.uint64)
+        key = np.where(key >> 63 != 0, ~key, key | np.uint64(2**63))
+        width = self.BITS[self.turn]
+        digit = ((key >> np.uint64(self.left - width)) & np.uint64(2**width - 1)).astype(np.intp)
+        head = key >> np.uint64(self.left) if self.left < 64 else np.zeros_like(key)
+        for prefix in set(self.prefix):
+            here = head == np.uint64(prefix)
+            found = np.bincount(digit[here], weights=w[here], minlength=2**width)
+            self.hist[prefix] = self.hist.get(prefix, 0.0) + found
+
+    def end_of_pass(self) -> None:
+        """Draw the conclusion of a pass."""
+        width = self.BITS[self.turn]
+        if width and self.present:
+            # as `weighted_median`: where the weight reaches a half, and where it is beyond
+            halves = (0.5 * self.present * (1 - HALVES), 0.5 * self.present * (1 + HALVES))
+            for i, half in enumerate(halves):
+                hist = self.hist[self.prefix[i]]
+                some = np.flatnonzero(hist)
+                reached = self.below[i] + np.cumsum(hist[some])
+                at = int(np.searchsorted(reached, half, side="right" if i else "left"))
+                at = min(at, len(some) - 1)
+                self.below[i] = float(reached[at] - hist[some[at]])
+                self.prefix[i] = (self.prefix[i] << width) + int(some[at])
+        self.left -= width
+        self.hist = {}
+        self.turn += 1
+
+    @property
+    def unit(self) -> float:
+        """The largest absolute value."""
+        return max(-self.low, self.high) or 1.0
+
+    def _mean(self) -> float:
+        return self.sum / self.present
+
+    def result(self) -> tuple[float, float, float]:
+        """Return median, mean and standard deviation, after the last pass."""
+        if not self.present:
+            return 0.0, 0.0, 0.0
+        low, high = (_from_bits(prefix) for prefix in self.prefix)
+        fill, unit, total = 0.5 * low + 0.5 * high, self.unit, self.present + self.absent
+        mean = (self.sum + self.absent * (fill / unit)) / total
+        squares = self.squares + self.present * (self._mean() - mean) ** 2
+        squares += self.absent * (fill / unit - mean) ** 2
+        constant = (self.high - self.low) / unit <= CONSTANT
+        return fill, unit * mean, 0.0 if constant else unit * float(np.sqrt(squares / total))
+
+
+def _from_bits(key: int) -> float:
+    bits = key - 2**63 if key >= 2**63 else 2**64 - 1 - key
+    return float(np.array([bits], dtype=np.uint64).view(np.float64)[0])

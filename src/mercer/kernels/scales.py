@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import beside, namespace, to_host
+from mercer.domains import Domain, RowBlocks, beside, namespace, to_host
+from mercer.domains.blocks import Block, no_weight
+from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.memory import on_gpu, require_memory
+from mercer.settings import get_config
 
 # ---- Data-driven length scales of rows on a GPU: all n × d numbers are looked at where they lie.
 
@@ -121,6 +125,152 @@ def _chunks(X: Any) -> Iterator[tuple[slice, Any]]:
         yield slice(start, start + step), X[start : start + step]
 
 
+# ---- Rows in blocks: their length scales are those of the same rows in memory ----
+
+
+ROW = 64  # bytes a row that are held while all rows are looked at
+BLOCK_ENTRIES = 2**16  # numbers of a block looked at together
+
+
+def all_are_seen(rows: RowBlocks) -> bool:
+    """Whether a quarter of the memory budget holds what length scales need of each row."""
+    return ROW * rows.n_rows <= get_config().memory // 4
+
+
+class BlockRows:
+    """Vectors in blocks, as `median_distance` and `standard_deviation` look at them.
+
+    Some numbers of each row are brought together, and the rest is computed of these in the order
+    of the rows: no bit depends on how the rows are cut into blocks, nor on where these are.
+    """
+
+    def __init__(self, rows: RowBlocks, domain: Domain):
+        self.rows, self.domain = rows, domain
+        d = rows.n_columns
+        self.shape = (rows.n_rows, rows.first().points(domain).shape[1] if d is None else d)
+
+    def spread(self, most: int, line: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Return at most so many rows, evenly spread along a line, and how often each was met."""
+        found = each_block(self.rows, _Largest(self.domain))
+        w = _weights([weight for _, weight in found])
+        index = np.flatnonzero(w)
+        if len(index) > most:
+            unit = max(largest for largest, _ in found) or 1.0
+            place = np.concatenate(each_block(self.rows, _Places(self.domain, line / unit)))
+            index, counts = spread_places(place, w, most)
+        else:
+            counts = w[index]
+        return self.domain.check(self.rows.take(index, domain=self.domain), "X"), counts
+
+    def deviation(self) -> tuple[float, int]:
+        """Return the standard deviation of all entries over 2ᵉ, and e; 0 if all are equal."""
+        found = each_block(self.rows, _RowMoments(self.domain))
+        w = _weights([weight for *_, weight in found])
+        low, high = min(block[1] for block in found), max(block[2] for block in found)
+        if not low < high:
+            return 0.0, 0
+        kept, w = w > 0, w[w > 0] / w.sum()
+        mean, rest, squares, exponent = (
+            np.concatenate(parts)[kept]
+            for parts in zip(*(block[0] for block in found), strict=True)
+        )
+        e = int(exponent.max())
+        mean, rest = np.ldexp(mean, exponent - e), np.ldexp(rest, exponent - e)
+        squares = np.ldexp(squares, 2 * (exponent - e))
+        # np.sum adds in one order whatever the threads, a product of BLAS does not
+        rest += mean - np.sum(w * mean)
+        variance = np.sum(w * (squares + rest**2)) - np.sum(w * rest) ** 2
+        return float(np.sqrt(variance)), e
+
+
+def _weights(parts: list[np.ndarray]) -> np.ndarray:
+    w = np.concatenate(parts)
+    if not (w > 0).any():
+        raise no_weight()
+    return w
+
+
+def _weight(block: Block) -> np.ndarray:
+    if block.weight is None:
+        return np.ones(len(block))
+    return np.asarray(to_host(block.weight), dtype=np.float64)
+
+
+def _slices(X: Any) -> list[slice]:
+    """Return slices of a few rows, one at least."""
+    n, d = X.shape
+    width = X.nnz // max(1, n) if sp.issparse(X) else d
+    step = max(1, BLOCK_ENTRIES // max(1, width))
+    return [slice(start, start + step) for start in range(0, max(1, n), step)]
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """The largest absolute value of a block, and its weights."""
+
+    domain: Domain
+
+    def __call__(self, block: Block) -> tuple[float, np.ndarray]:
+        X = to_host(block.points(self.domain))
+        values = X.data if sp.issparse(X) else X
+        largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+        return largest, _weight(block)
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where the rows of a block lie on a line."""
+
+    domain: Domain
+    line: np.ndarray
+
+    def __call__(self, block: Block) -> np.ndarray:
+        X = to_host(block.points(self.domain))
+        return np.concatenate([np.asarray(X[rows] @ self.line).reshape(-1) for rows in _slices(X)])
+
+
+@dataclass(frozen=True)
+class _RowMoments:
+    """The moments of each row of a block, the ends of rows that count, and the weights."""
+
+    domain: Domain
+
+    def __call__(self, block: Block) -> tuple[list[np.ndarray], float, float, np.ndarray]:
+        X, weight = to_host(block.points(self.domain)), _weight(block)
+        found = list(zip(*(_row_moments(X[rows]) for rows in _slices(X)), strict=True))
+        *moments, low, high = map(np.concatenate, found)
+        low, high = low[weight > 0].min(initial=np.inf), high[weight > 0].max(initial=-np.inf)
+        return moments, float(low), float(high), weight
+
+
+def _row_moments(X: Any) -> tuple[np.ndarray, ...]:
+    """Return mean, what its rounding left and variance of each row over 2ᵉ and 4ᵉ, e, and ends.
+
+    The mean of numbers far from 0 is rounded more coarsely than they differ.
+    """
+    n, d = X.shape
+    if not sp.issparse(X):
+        low, high = X.min(axis=1).astype(np.float64), X.max(axis=1).astype(np.float64)
+        exponent = np.frexp(np.maximum(-low, high))[1]
+        X = np.ldexp(np.ascontiguousarray(X, dtype=np.float64), -exponent[:, None])
+        mean = X.mean(axis=1)
+        X -= mean[:, None]
+        rest, squares = X.mean(axis=1), np.square(X).mean(axis=1)
+        return mean, rest, squares - rest**2, exponent, low, high
+    X = X.copy()
+    X.sum_duplicates()
+    stored = np.diff(X.indptr)
+    row = np.repeat(np.arange(n), stored)
+    low, high = (end(axis=1).toarray().reshape(n).astype(np.float64) for end in (X.min, X.max))
+    exponent = np.frexp(np.maximum(-low, high))[1]
+    values = np.ldexp(X.data.astype(np.float64), -exponent[row])
+    mean = np.bincount(row, values, n) / d
+    values -= mean[row]
+    rest = (np.bincount(row, values, n) - (d - stored) * mean) / d
+    squares = (np.bincount(row, values**2, n) + (d - stored) * mean**2) / d
+    return mean, rest, squares - rest**2, exponent, low, high
+
+
 # ---- scales ----
 
 
@@ -129,6 +279,8 @@ WORK = 4e8  # coordinates compared in one pass over all pairs
 ENTRIES = 4096  # numbers looked at together: memory stays small whatever the data
 BINS = 1024
 PROBES = 4000  # distances that tell about where the median is
+CONSTANT = 1e-13  # numbers that differ by less, relatively, are the same number
+HALVES = 1e-12  # as much is rounding of a sum of weights
 SHARE = 0.02  # of the distances, on either side of that of the probes, among which it is looked for
 
 
@@ -175,7 +327,9 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str | float = "eu
     of SciPy's names, or the p of an ℓₚ distance.
     """
     most = min(SUBSAMPLE, max(200, int((WORK / max(1, X.shape[1])) ** 0.5)))
-    if on_gpu(X):
+    if isinstance(X, BlockRows):
+        X, w = X.spread(most, _line(X.shape[1]))
+    elif on_gpu(X):
         given = None if sample_weight is None else point_weights(X.shape[0], sample_weight)
         X, w = spread_on_device(X, given, most, _line(X.shape[1]))
     else:
@@ -223,13 +377,17 @@ def spread_rows(X: Any, w: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarra
     place = np.empty(n)
     for rows in blocks:
         place[rows] = np.asarray(X[rows] @ (line / largest)).reshape(-1)
+    return spread_places(place, w, most)
+
+
+def spread_places(place: np.ndarray, w: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of points whose places on a line are evenly spread, and their counts."""
     order = np.argsort(place, kind="stable")
     share = np.cumsum(w[order])
     # Copies lie at one place up to rounding; few different points are taken whole, with counts.
     step_up = np.diff(place[order].astype(np.float32)) > 0
-    del place
     if np.count_nonzero(step_up) < most:
-        last = np.append(np.flatnonzero(step_up), n - 1)
+        last = np.append(np.flatnonzero(step_up), len(place) - 1)
         counts = np.diff(share[last], prepend=0.0)
         return order[last][counts > 0], counts[counts > 0]
     wanted = (np.arange(most) + 0.5) / most * share[-1]
@@ -351,10 +509,6 @@ def select_distance(pairs: Pairs, target: float, low: float, high: float) -> flo
     return float(distances[order[min(position, len(order) - 1)]])
 
 
-CONSTANT = 1e-13  # numbers that differ by less, relatively, are the same number
-HALVES = 1e-12  # as much is rounding of a sum of weights
-
-
 def weighted_median(x: np.ndarray, w: np.ndarray) -> float:
     """Return the weighted median: for whole weights, the median of the repeated values."""
     order = np.argsort(x, kind="stable")
@@ -365,118 +519,6 @@ def weighted_median(x: np.ndarray, w: np.ndarray) -> float:
     return float(0.5 * x[low] + 0.5 * x[high])
 
 
-def moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, float]:
-    """Median, mean and standard deviation of x with its missing values set to the median."""
-    w = np.ones_like(x) if weight is None else weight
-    use = ~np.isnan(x) & (w > 0)
-    if not use.any():
-        return 0.0, 0.0, 0.0
-    fill = weighted_median(x[use], w[use])
-    x = np.where(np.isnan(x), fill, x)[w > 0]
-    w = w[w > 0] / w.sum()
-    # in units of the largest value, so that squares of 1e200 do not overflow
-    unit = float(np.abs(x).max()) or 1.0
-    x = x / unit
-    mean = float(w @ x)
-    scale = float(np.sqrt(w @ (x - mean) ** 2))
-    constant = float(np.ptp(x)) <= CONSTANT
-    return fill, unit * mean, 0.0 if constant else unit * scale
-
-
-class StreamedMoments:
-    """`moments` of a column that comes in blocks: give all of them at each of `PASSES` passes.
-
-    The first pass finds the range, the next two mean and deviation. The median is exact too:
-    doubles are sorted as their bits are, sign first, and each pass counts rows by the next bits of
-    those that agree with the median so far, as a radix sort does.
-    """
-
-    #: The bits that a pass counts by, from the left; none at the first.
-    BITS = (0, 11, 11, 11, 11, 11, 9)
-    PASSES = len(BITS)
-
-    def __init__(self) -> None:
-        self.turn = 0
-        self.low, self.high = np.inf, -np.inf
-        self.present = self.absent = 0.0  # weights
-        self.sum = self.squares = 0.0  # in units of the largest value
-        self.below = [0.0, 0.0]  # weight below the lower and the upper median
-        self.prefix = [0, 0]  # their bits so far
-        self.hist: dict[int, np.ndarray] = {}
-        self.left = 64  # bits that are still open
-
-    def add(self, x: np.ndarray, weight: np.ndarray | None) -> None:
-        """Take in a block: numbers, NaN where missing."""
-        w = np.ones_like(x) if weight is None else np.asarray(weight, dtype=np.float64)
-        lost = np.isnan(x)
-        use = ~lost & (w > 0)
-        if self.turn == 0:
-            self.absent += float(w[lost].sum())
-        x, w = x[use], w[use]
-        if not len(x):
-            return
-        if self.turn == 0:
-            self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
-            self.present += float(w.sum())
-            return
-        if self.turn == 1:
-            self.sum += float(w @ (x / self.unit))
-        elif self.turn == 2:
-            self.squares += float(w @ (x / self.unit - self._mean()) ** 2)
-        key = np.ascontiguousarray(x).view(np.uint64)
-        key = np.where(key >> 63 != 0, ~key, key | np.uint64(2**63))
-        width = self.BITS[self.turn]
-        digit = ((key >> np.uint64(self.left - width)) & np.uint64(2**width - 1)).astype(np.intp)
-        head = key >> np.uint64(self.left) if self.left < 64 else np.zeros_like(key)
-        for prefix in set(self.prefix):
-            here = head == np.uint64(prefix)
-            found = np.bincount(digit[here], weights=w[here], minlength=2**width)
-            self.hist[prefix] = self.hist.get(prefix, 0.0) + found
-
-    def end_of_pass(self) -> None:
-        """Draw the conclusion of a pass."""
-        width = self.BITS[self.turn]
-        if width and self.present:
-            # as `weighted_median`: where the weight reaches a half, and where it is beyond
-            halves = (0.5 * self.present * (1 - HALVES), 0.5 * self.present * (1 + HALVES))
-            for i, half in enumerate(halves):
-                hist = self.hist[self.prefix[i]]
-                some = np.flatnonzero(hist)
-                reached = self.below[i] + np.cumsum(hist[some])
-                at = int(np.searchsorted(reached, half, side="right" if i else "left"))
-                at = min(at, len(some) - 1)
-                self.below[i] = float(reached[at] - hist[some[at]])
-                self.prefix[i] = (self.prefix[i] << width) + int(some[at])
-        self.left -= width
-        self.hist = {}
-        self.turn += 1
-
-    @property
-    def unit(self) -> float:
-        """The largest absolute value."""
-        return max(-self.low, self.high) or 1.0
-
-    def _mean(self) -> float:
-        return self.sum / self.present
-
-    def result(self) -> tuple[float, float, float]:
-        """Return median, mean and standard deviation, after the last pass."""
-        if not self.present:
-            return 0.0, 0.0, 0.0
-        low, high = (_from_bits(prefix) for prefix in self.prefix)
-        fill, unit, total = 0.5 * low + 0.5 * high, self.unit, self.present + self.absent
-        mean = (self.sum + self.absent * (fill / unit)) / total
-        squares = self.squares + self.present * (self._mean() - mean) ** 2
-        squares += self.absent * (fill / unit - mean) ** 2
-        constant = (self.high - self.low) / unit <= CONSTANT
-        return fill, unit * mean, 0.0 if constant else unit * float(np.sqrt(squares / total))
-
-
-def _from_bits(key: int) -> float:
-    bits = key - 2**63 if key >= 2**63 else 2**64 - 1 - key
-    return float(np.array([bits], dtype=np.uint64).view(np.float64)[0])
-
-
 # --------------------------------------------------------------------------------- deviation
 def standard_deviation(X: Any, sample_weight: Any = None) -> float:
     """Return that of all entries of X, the number behind gamma="scale"; 1 if all are equal.
@@ -484,9 +526,12 @@ def standard_deviation(X: Any, sample_weight: Any = None) -> float:
     In two passes, the mean first, since E x² − (E x)² cancels; of sparse rows the entries that
     are not stored count as the zeros they are.
     """
-    if on_gpu(X):
-        given = None if sample_weight is None else point_weights(X.shape[0], sample_weight)
-        value, exponent = deviation_on_device(X, given)
+    if on_gpu(X) or isinstance(X, BlockRows):
+        if isinstance(X, BlockRows):
+            value, exponent = X.deviation()
+        else:
+            given = None if sample_weight is None else point_weights(X.shape[0], sample_weight)
+            value, exponent = deviation_on_device(X, given)
         return _restored(value, exponent) if value else 1.0
     X, w = to_host(X), point_weights(X.shape[0], sample_weight)
     if sample_weight is None and isinstance(X, np.ndarray) and 0 < X.size <= ENTRIES:

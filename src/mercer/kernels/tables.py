@@ -17,7 +17,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.categories import HIGHEST, Categorical, Ordinal
 from mercer.kernels.radial import RBF
-from mercer.kernels.scales import median_distance
+from mercer.kernels.scales import CONSTANT, median_distance, weighted_median
 
 ASKED = ("number", "category", "text", "sequence", "left out")  # what a user may say of a column
 MOSTLY = 0.95  # share of rows that decides: a few cells may hold something else
@@ -518,3 +518,21 @@ def _spread(column: Column) -> float:
             "square; correct the cell, or leave it empty if the number is not known."
         )
     return float(median_distance(x[np.isfinite(x)].reshape(-1, 1)))
+
+
+def moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, float]:
+    """Median, mean and standard deviation of x with its missing values set to the median."""
+    w = np.ones_like(x) if weight is None else weight
+    use = ~np.isnan(x) & (w > 0)
+    if not use.any():
+        return 0.0, 0.0, 0.0
+    fill = weighted_median(x[use], w[use])
+    x = np.where(np.isnan(x), fill, x)[w > 0]
+    w = w[w > 0] / w.sum()
+    # in units of the largest value, so that squares of 1e200 do not overflow
+    unit = float(np.abs(x).max()) or 1.0
+    x = x / unit
+    mean = float(w @ x)
+    scale = float(np.sqrt(w @ (x - mean) ** 2))
+    constant = float(np.ptp(x)) <= CONSTANT
+    return fill, unit * mean, 0.0 if constant else unit * scale
