@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.errors import InvalidInput, naming, speaks
-from mercer.estimator import check_weights
+from mercer.estimator import check_weights, set_params
 
 # ---- Densities of any form, classes of any kind and points of any shape, for Bayes' rule ----
 
@@ -177,6 +177,8 @@ class BayesRule(ClassifierMixin, BaseEstimator):
     costs_ : array of shape (k, k)
         Cost of deciding for the column when the row is true.
     """
+
+    set_params = set_params
 
     @naming
     def __init__(

@@ -24,6 +24,7 @@ from mercer.estimator import (
     check_weights,
     find_classes,
     r_squared,
+    set_params,
 )
 from mercer.features import TableEncoder
 from mercer.models.metric.learning import EncodedRows
@@ -64,6 +65,8 @@ class FeatureMachine(BaseEstimator):
         "random_state": checks.Read(as_rng),
     }
     _rules = ((state.PARTS_MISFIT, _fits_its_members),)
+
+    set_params = set_params
 
     @naming
     def __init__(
