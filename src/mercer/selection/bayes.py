@@ -190,6 +190,14 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         self.log = log
 
     @property
+    def margin_(self) -> Any:
+        """A posterior probability is not in an RKHS, and has no margin."""
+        raise AttributeError(
+            "BayesRule has no margin_: densities are no functions of an RKHS, in which it would be "
+            "measured."
+        )
+
+    @property
     def classes_(self) -> np.ndarray:
         """The classes, in the order given."""
         if isinstance(self.densities, Mapping):

@@ -159,6 +159,14 @@ class FeatureMachine(BaseEstimator):
         return np.asarray(total)
 
     @property
+    def function_(self) -> Any:
+        """A mean over several metrics is not one function in one RKHS."""
+        raise AttributeError(
+            f"{type(self).__name__} has no function_: it is a mean of functions in the RKHS of "
+            "each metric; members_[0].function_ is the first of them."
+        )
+
+    @property
     def metric_(self) -> np.ndarray:
         """The learned metric of the encoded columns, mean of the members', of trace 1."""
         check_is_fitted(self)
@@ -469,6 +477,14 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
     def _proba(self, values: np.ndarray) -> np.ndarray:
         return softmax(self._scores(values), axis=1)
+
+    @property
+    def margin_(self) -> Any:
+        """A mean over several metrics has no margin in one feature space."""
+        raise AttributeError(
+            "FeatureMachineClassifier has no margin_: it is a mean of functions in the RKHS of "
+            "each metric, and there is no one feature space to measure in."
+        )
 
     @speaks
     def decision_function(self, X: Any) -> np.ndarray:
