@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+import mercer
 from mercer import RBF, KernelRidge, Linear, NuSVC, Ordinal, SpectralClustering, Spectrum, errors
 from mercer.solvers import SMO, BoxQP
 
@@ -156,3 +157,18 @@ def test_a_long_value_in_a_message_is_cut_and_the_cure_kept(cls):
         assert text.startswith("KernelRidge: alpha='xxx") and text.endswith("; give a number ≥ 0.")
         assert "characters left out" in text
     assert str(cls("short")) == "short"
+
+
+def test_kernels_in_messages_have_four_digits():
+    X = 1e200 * np.arange(6.0).reshape(3, 2)
+    with pytest.raises(errors.InvalidInput, match=r"^Exponential\(length_scale=0\.3333\): k\("):
+        mercer.Exponential(1 / 3)(X)
+    with (
+        mercer.config(memory="20kB"),
+        pytest.raises(errors.MemoryBudgetExceeded, match=r"RBF\(length_scale=0\.3333\)"),
+    ):
+        mercer.operators.Gram(mercer.RBF(1 / 3), np.zeros((9000, 2))) @ np.zeros(9000)
+    for alpha, shown in ((-1 / 3, "-0.3333"), ([-1 / 3], "[-0.3333]")):
+        match = f"alpha={re.escape(shown)} is negative"
+        with pytest.raises(errors.InvalidInput, match=match):
+            mercer.KernelRidge(alpha=alpha).fit(np.eye(3), [1.0, 2.0, 3.0])

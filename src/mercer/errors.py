@@ -185,7 +185,7 @@ def _shown(found: re.Match[str]) -> str:
 LONGEST, HEAD, TAIL = 1900, 1300, 500  # characters of a message, and what is kept of a longer one
 
 
-def _shortened(message: Any) -> Any:
+def shortened(message: Any) -> Any:
     """Return a message without the middle, where it quotes what is long: a header, an array."""
     if not isinstance(message, str) or len(message) <= LONGEST:
         return message
@@ -197,7 +197,7 @@ class MercerError(Exception):
     """Root of every exception raised by mercer."""
 
     def __init__(self, message: Any = "", *more: Any):
-        super().__init__(_shortened(message), *more)
+        super().__init__(shortened(message), *more)
 
 
 class InvalidInput(MercerError, ValueError):
@@ -291,7 +291,7 @@ class NotConverged(ConvergenceWarning):
     """A solver stopped before its tolerance; the message names gap, tolerance and the knob."""
 
     def __init__(self, message: Any = "", *more: Any):
-        super().__init__(_shortened(message), *more)
+        super().__init__(shortened(message), *more)
 
 
 def users_level() -> int:

@@ -89,6 +89,8 @@ def test_numbers_of_the_report_have_four_digits(mercer, tmp_path):
     numbers = re.findall(r"(?<![\w/.])\d+\.\d+", out)
     assert numbers and all(len(n.replace(".", "").strip("0")) <= 4 for n in numbers), out
     assert re.search(r"pay: mean \d{5} → \d{6}; quartiles \d+, \d+, \d+ → ", out)
+    share = 100 * float(re.search(r"p-value +([\d.e-]+)", out)[1])
+    assert re.search(rf"p would be as small in {share:.4g} % of cases", out)
 
 
 def test_the_function_says_what_the_command_says(mercer, tables):

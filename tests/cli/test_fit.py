@@ -181,6 +181,15 @@ def test_a_table_of_three_rows_deserves_a_word(mercer, tmp_path, target):
     assert "too few for a score" in mercer("info", tmp_path / "m.mercer").out
 
 
+def test_long_names_of_columns_are_cut(mercer, tmp_path):
+    columns = {"a" * 90_000: range(12), "b" * 90_000: list("uv" * 6), "c" * 70: range(1, 13)}
+    table = write(tmp_path / "t.csv", columns)
+    outcome = mercer("fit", table, "--target", "b" * 90_000, "-o", tmp_path / "m.mercer")
+    assert outcome.code == 0 and max(map(len, outcome.out.splitlines())) < 2000, outcome
+    assert line(outcome, "numbers") == f"2: {'a' * 59}…, {'c' * 59}…"
+    assert max(map(len, mercer("info", tmp_path / "m.mercer").out.splitlines())) < 2000
+
+
 def test_few_rows_hold_out_none(mercer, tmp_path):
     table = write(tmp_path / "t.csv", {"x": [1, 2, 4, 5], "y": [1.5, 2.5, 4.5, 5.5]})
     outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m")

@@ -142,6 +142,7 @@ def test_what_is_said_of_classes_is_what_others_compute(fit, mercer, tmp_path, c
     recall = metrics.recall_score(truth[test], predicted, average=None)
     precision = metrics.precision_score(truth[test], predicted, average=None)
     usual = classes[0]
+    assert rows[0][2:4] == [f"recall (always {usual})", f"precision (always {usual})"]
     for row, c, r, p in zip(rows[1:], np.unique(truth), recall, precision, strict=True):
         share = f"{np.mean(truth[test] == c):.4g}" if c == usual else "none"
         assert row[0] == c and row[2] == f"{r:.4g} ({int(c == usual)})"

@@ -1,8 +1,13 @@
 """The geometric margin of every classifier with a function of its training points."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from sklearn.base import clone
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsClassifier
 
 import mercer
 from mercer import (
@@ -14,6 +19,7 @@ from mercer import (
     KernelRidgeClassifier,
     Linear,
     NearestBarycentre,
+    TableClassifier,
 )
 
 MODELS = [
@@ -78,6 +84,55 @@ def test_rows_of_weight_0_do_not_count():
         assert model.margin_ == pytest.approx(kept.margin_, rel=1e-6)
 
 
+NEEDED = {"BayesRule": {"densities": [norm(0, 1), norm(1, 1)]}, "KernelERM": {"loss": "hinge"}}
+PUBLIC = {
+    thing
+    for module in (mercer, mercer.models, mercer.selection)
+    for thing in map(partial(getattr, module), module.__all__)
+    if isinstance(thing, type)
+    and issubclass(thing, BaseEstimator)
+    and hasattr(thing, "decision_function")
+    and is_classifier(thing(**NEEDED.get(thing.__name__, {})))
+}
+REASONS = {
+    "BayesRule": "no functions of an RKHS",
+    "FeatureMachineClassifier": "mean of functions in the RKHS",
+    "KernelMachine": "keeps prototypes",
+    "L1VM": "keeps prototypes",
+    "L1VMClassifier": "keeps prototypes",
+}
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.NotConverged")
+@pytest.mark.parametrize("cls", sorted(PUBLIC, key=lambda c: c.__name__))
+def test_every_classifier_has_a_margin_or_the_reason_why_not(cls):
+    X, y = data(2)
+    model = cls(**NEEDED.get(cls.__name__, {}))
+    if cls.__name__ != "FeatureMachineClassifier":  # it has none, fitted or not
+        model.fit(X, y)
+    if cls.__name__ in REASONS:
+        with pytest.raises(AttributeError, match=f"^{cls.__name__}.*{REASONS[cls.__name__]}"):
+            model.margin_  # noqa: B018
+        return
+    # those of support vectors have that of their planes, which points may be inside of
+    least = ((2 * y - 1) * model.decision_function(X)).min() / model.function_.norm()
+    inner = getattr(model, "model_", model)
+    if isinstance(inner, mercer.SVC | mercer.NuSVC):
+        assert model.margin_ == inner.margin_ > 0
+    else:
+        assert model.margin_ == pytest.approx(least, rel=1e-8)
+
+
+@pytest.mark.parametrize("inside", ["ridge", "svc"])
+def test_a_table_classifier_has_the_function_of_its_model(inside):
+    X, y = data(2)
+    model = TableClassifier("rbf", model=inside)
+    assert not hasattr(model, "function_")
+    values = model.fit(X, y).decision_function(X)
+    np.testing.assert_allclose(model.function_(model.encode(X)), values, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(model.margin_, model.model_.margin_)
+
+
 def test_where_there_is_none_the_reason_is_told():
     X, y = data(2)
     with pytest.raises(AttributeError, match="a loss of regression"):
@@ -87,8 +142,14 @@ def test_where_there_is_none_the_reason_is_told():
     model = KernelRidgeClassifier(solver="falkon", n_centers=9).fit(X, y)
     with pytest.raises(AttributeError, match="fit keeps centres"):
         model.margin_  # noqa: B018
-    for lone in (KernelRidgeClassifier(), KernelERM(), NearestBarycentre()):
-        assert not hasattr(lone, "margin_")
+    for machine in (mercer.L1VM(loss="squared"), mercer.KernelMachine(estimator=Ridge())):
+        with pytest.raises(AttributeError, match=r"loss of regression|of a classifier"):
+            machine.fit(X, y).margin_  # noqa: B018
+    with pytest.raises(AttributeError, match="KNeighborsClassifier has no coef_"):
+        mercer.KernelMachine(estimator=KNeighborsClassifier()).fit(X, y).margin_  # noqa: B018
+    lone = (KernelRidgeClassifier(), KernelERM(), NearestBarycentre(), TableClassifier())
+    for model in (*lone, mercer.L1VM(), mercer.KernelMachine()):
+        assert not hasattr(model, "margin_")
 
 
 NO_FUNCTION = [
@@ -104,3 +165,12 @@ NO_FUNCTION = [
 def test_models_without_a_function_say_why(model):
     with pytest.raises(AttributeError, match=f"{type(model).__name__} has no function_: .*RKHS"):
         model.fit(*data(2)).function_  # noqa: B018
+
+
+def test_a_mean_over_metrics_is_no_function():
+    for machine in (
+        mercer.models.FeatureMachineClassifier(),
+        mercer.models.FeatureMachineRegressor(),
+    ):
+        with pytest.raises(AttributeError, match=r"has no function_: .*RKHS"):
+            machine.function_  # noqa: B018

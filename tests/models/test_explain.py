@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
+
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 import mercer
 from mercer import (
@@ -175,7 +178,7 @@ def test_parameters_of_scikit_learns_machines_are_found_in_the_kernel(model):
         clone(model).set_params(coef0=1.0)
     with pytest.raises(InvalidInput, match=r"Polynomial\(degree\)"):
         clone(model).set_params(degree=2)
-    with pytest.raises(ValueError, match="Invalid parameter 'gama'"):
+    with pytest.raises(InvalidInput, match=r"there is no parameter 'gama' here; .*t has kernel, "):
         clone(model).set_params(gama=1.0)
     degree = clone(model).set_params(kernel="poly", kernel__degree=2).kernel.degree
     assert degree == 2
@@ -245,3 +248,29 @@ def test_models_that_weigh_points_by_any_kernel_say_so():
 def test_outputs_that_are_no_numbers_ask_for_a_kernel(outputs):
     text = said(mercer.StructuredKernelRidge(), X, outputs)
     assert "y holds" in text and "output_kernel=mercer.Spectrum(2) for strings" in text
+
+
+PUBLIC = {
+    thing
+    for module in (mercer, mercer.models, mercer.features, mercer.selection)
+    for thing in map(partial(getattr, module), module.__all__)
+    if isinstance(thing, type)
+    and issubclass(thing, BaseEstimator)
+    and inspect.signature(thing).parameters
+}
+
+
+def unknown(call, **options):
+    try:
+        call(**options, lamda=1.0)
+    except (InvalidInput, TypeError) as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("cls", sorted(PUBLIC, key=lambda c: c.__name__))
+def test_set_params_says_what_a_constructor_says(cls):
+    parameters = inspect.signature(cls).parameters.values()
+    needed = {p.name: [] for p in parameters if p.default is p.empty}
+    text = unknown(cls(**needed).set_params)
+    assert text == unknown(cls, **needed)
+    assert text.startswith(f"{cls.__name__}: there is no parameter 'lamda' here; ")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from mercer.errors import figure
+from mercer.errors import figure, shortened
 from mercer.features import TableColumns
 from mercer.memory import human
 from mercer.models.margin import stratified_folds
@@ -96,13 +96,14 @@ class Score:
 def _class_table(told: dict[str, Any]) -> list[str]:
     """Recall, precision and confusion of the most frequent classes, as lines of a table."""
     counts = np.array(told["confusion"])
-    labels = [label if len(label) <= 20 else label[:19] + "…" for label in told["labels"]]
+    labels = [_cut(label, 20) for label in told["labels"]]
     true, taken, usual = counts.sum(1), counts.sum(0), told["usual"]
     first = [i for i in np.argsort(-true, kind="stable")[:_SHOWN] if true[i] or taken[i]]
     whole = len(first) == len(labels) <= _MATRIX
     first = sorted(first) if whole else first
     heads = [f"as {labels[j]}" for j in first] if whole else ["most often taken for"]
-    rows = [["class", "rows", "recall", "precision", *heads]]
+    always = f"(always {labels[usual]})"
+    rows = [["class", "rows", f"recall {always}", f"precision {always}", *heads]]
     for i in first:
         row = [labels[i], str(true[i])]
         row.append(f"{_share(counts[i, i], true[i])} ({int(i == usual)})")
@@ -120,6 +121,10 @@ def _class_table(told: dict[str, Any]) -> list[str]:
     text = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
     more = len(labels) - len(first)
     return [*text, f"and {more} more"] if more else text
+
+
+def _cut(name: str, length: int = 60) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"
 
 
 def _share(part: Any, whole: Any) -> str:
@@ -350,24 +355,25 @@ def column_lines(
     whole = isinstance(encoder, TableColumns)  # gaps stay gaps, and all categories are kept
     for j, (name, kind) in enumerate(zip(encoder.columns_, encoder.kinds_, strict=True)):
         gaps = f"{missing[name]} {'missing' if whole else 'filled'}" if missing.get(name) else ""
+        shown = _cut(name)
         if name in free:
             label = "text" if free[name] == "text" else "sequences"
-            groups[label].append(f"{name} ({gaps})" if gaps else name)
+            groups[label].append(f"{shown} ({gaps})" if gaps else shown)
         elif kind == "number" and name not in distinct:
-            groups["numbers"].append(f"{name} ({gaps})" if gaps else name)
+            groups["numbers"].append(f"{shown} ({gaps})" if gaps else shown)
         elif whole:
             count = ", ".join(filter(None, (str(distinct.get(name, "")), gaps)))
-            groups["categories"].append(f"{name} ({count})" if count else name)
+            groups["categories"].append(f"{shown} ({count})" if count else shown)
         else:
             known = encoder.categories_[j]
-            groups["categories"].append(_category(name, known, distinct.get(name, 0)))
+            groups["categories"].append(_category(shown, known, distinct.get(name, 0)))
     return [(label, _some(names)) for label, names in groups.items() if names]
 
 
 def layout(lines: list[tuple[str, str]]) -> str:
-    """Return labelled lines as text, the labels in one column."""
+    """Return labelled lines as text, the labels in one column; very long ones lose their middle."""
     width = max(_WIDTH, *(len(label) for label, _ in lines))
-    rows = [f"{label.ljust(width)}  {text}" for label, text in lines]
+    rows = [f"{label.ljust(width)}  {shortened(text)}" for label, text in lines]
     return "\n".join("".join(c if c.isprintable() else " " for c in row) for row in rows)
 
 

@@ -257,7 +257,8 @@ class Finding(ABC):
             low, high = result.confidence_interval()
             exact = f"; 95% interval {figure(low)} to {figure(high)}" if high > low else ""
             rests += f", {result.n_permutations} draws{exact}"
-        meaning = f"if {hypothesis}, p would be as small in {figure(result.pvalue)} of cases"
+        share = f"{figure(100 * result.pvalue)} %"
+        meaning = f"if {hypothesis}, p would be as small in {share} of cases"
         return [
             ("statistic", figure(result.statistic)),
             ("p-value", rests),

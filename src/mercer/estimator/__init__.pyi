@@ -77,6 +77,7 @@ from mercer.estimator.scores import (
     geometric_margin as geometric_margin,
     given_targets as given_targets,
     judged_blocks as judged_blocks,
+    margin_of_prototypes as margin_of_prototypes,
     r_squared as r_squared,
     score_as as score_as,
     score_blocks as score_blocks,

@@ -63,7 +63,7 @@ def set_params(self: Any, **params: Any) -> Any:
     estimator
         The estimator itself.
     """
-    kernel = params.get("kernel", self.kernel)
+    kernel = params.get("kernel", getattr(self, "kernel", None))
     if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
         params = {**params, "kernel": as_kernel(kernel, getattr(self, "_offset", 1.0))}
     if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
@@ -73,7 +73,7 @@ def set_params(self: Any, **params: Any) -> Any:
     try:
         return BaseEstimator.set_params(self, **params)
     except ValueError as error:
-        text = explain_parameter(error, params)
+        text = explain_parameter(error, params, list(signature(type(self)).parameters))
         if text is None:
             raise
         raise InvalidInput(text) from error

@@ -20,7 +20,7 @@ from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, refusal, speaks, who
 from mercer.kernels import Combination, Kernel
 from mercer.kernels.strings import letters_of, numbered
-from mercer.misspelt import PARAMETERS
+from mercer.misspelt import PARAMETERS, parameter_meant
 
 
 def no_features(kernel: Kernel) -> InvalidInput:
@@ -122,12 +122,14 @@ def explain_targets(error: Exception, y: Any) -> InvalidInput:
     return _named(error)
 
 
-def explain_parameter(error: Exception, names: Any) -> str | None:
-    """Return where a parameter of scikit-learn's machines is found here, if it is one."""
+def explain_parameter(error: Exception, names: Any, legal: Any) -> str | None:
+    """Return what is meant by a parameter that there is not, of an estimator or of its kernel."""
     for name in names:
         bare = name.removeprefix("kernel__")
         if bare in PARAMETERS and f"'{bare}'" in str(error):
             return f"{who()}: there is no parameter {name!r} here; {PARAMETERS[bare]}."
+        if name.partition("__")[0] not in legal:
+            return parameter_meant(who(), name, legal)
     return None
 
 

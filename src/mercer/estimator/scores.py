@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import sklearn.base
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, is_dask, no_weight
@@ -320,6 +321,19 @@ def r_squared(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> fl
     return score_as(self, X, y, sample_weight, classes=False)
 
 
+def margin_of_prototypes(model: Any) -> float:
+    """Say why a machine that keeps prototypes has no margin of its training points."""
+    check_is_fitted(model)
+    raise _no_margin(model, "prototypes")
+
+
+def _no_margin(model: Any, kept: str, cure: str = "") -> AttributeError:
+    return AttributeError(
+        f"{type(model).__name__}: margin_ is that of the training points, and this fit keeps "
+        f"{kept} in their place; {cure}take decision_function(X) over function_.norm()."
+    )
+
+
 def geometric_margin(model: Any, codes: Any) -> float:
     """Return how far, in feature space, training points are from where classes change, at least.
 
@@ -336,11 +350,7 @@ def geometric_margin(model: Any, codes: Any) -> float:
     """
     owner = type(model).__name__
     if codes is None:
-        raise AttributeError(
-            f"{owner}: margin_ is that of the training points, and this fit keeps centres or sums "
-            "in their place; fit with another solver, or take decision_function(X) over "
-            "function_.norm()."
-        )
+        raise _no_margin(model, "centres or sums", "fit with another solver, or ")
     if not model.kernel_.domain.holds_points:
         raise AttributeError(
             f"{owner}: margin_ needs the kernel values of the training points, which a model of a "

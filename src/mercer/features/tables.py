@@ -15,7 +15,7 @@ from mercer.domains import RowBlocks, Table, is_missing, library_of, to_host, to
 from mercer.domains.blocks import Block, no_weight
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, WrongType, naming, speaks, who
-from mercer.estimator import takes_blocks
+from mercer.estimator import set_params, takes_blocks
 from mercer.kernels import StreamedMoments, moments
 from mercer.memory import require_memory
 from mercer.settings import get_config
@@ -287,6 +287,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         (state.PARTS_MISFIT, lambda encoder: len(set(encoder.columns_)) == encoder.n_features_in_),
     )
     _learned = tuple(_state)
+
+    set_params = set_params
 
     @naming
     def __init__(self, categorical: Sequence[str | int] | None = None, max_categories: int = 100):

@@ -67,8 +67,8 @@ class Bound:
 
     @property
     def name(self) -> str:
-        """The kernel in words, for messages."""
-        return repr(self.kernel)
+        """The kernel in words, its numbers in four digits, for messages."""
+        return str(self.kernel)
 
     def rows_of(self, index: np.ndarray) -> Bound:
         """Return k on some of the rows, as points of another collection, against all of Y."""

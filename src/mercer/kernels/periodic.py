@@ -302,7 +302,7 @@ class SpectralMixture(Kernel):
         each = value.reshape(np.size(self.weights), -1)
         if each.shape[1] not in (1, d):
             raise InvalidInput(
-                f"{self!r}: {name} are of {each.shape[1]} columns, and X has {d}; give "
+                f"{self}: {name} are of {each.shape[1]} columns, and X has {d}; give "
                 f"{len(each)} of them, or {len(each)} × {d}."
             )
         return np.broadcast_to(each, (len(each), d))

@@ -69,7 +69,7 @@ def _warn_of_rounding(kernel: Kernel, bad: np.ndarray, errors: np.ndarray, sizes
     """Tell of distances that are less than rounding may have made of 0."""
     warnings.warn(
         f"{who()}: {int(bad.sum())} of {bad.size} distances are below the rounding error of "
-        f"{kernel!r}, {float(np.sqrt(errors[bad].max())):.2g}, as kernel values are about "
+        f"{kernel}, {float(np.sqrt(errors[bad].max())):.2g}, as kernel values are about "
         f"{float(np.max(sizes)):.2g}: they say nothing. Subtract the means of the columns, or use "
         "a kernel of the scale of the data.",
         UserWarning,

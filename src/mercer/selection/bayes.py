@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.errors import InvalidInput, naming, speaks
-from mercer.estimator import check_weights
+from mercer.estimator import check_weights, set_params
 
 # ---- Densities of any form, classes of any kind and points of any shape, for Bayes' rule ----
 
@@ -178,6 +178,8 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         Cost of deciding for the column when the row is true.
     """
 
+    set_params = set_params
+
     @naming
     def __init__(
         self, densities: Any, priors: Any = None, *, costs: Any = None, log: bool = False
@@ -186,6 +188,14 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         self.priors = priors
         self.costs = costs
         self.log = log
+
+    @property
+    def margin_(self) -> Any:
+        """A posterior probability is not in an RKHS, and has no margin."""
+        raise AttributeError(
+            "BayesRule has no margin_: densities are no functions of an RKHS, in which it would be "
+            "measured."
+        )
 
     @property
     def classes_(self) -> np.ndarray:

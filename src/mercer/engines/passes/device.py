@@ -57,7 +57,7 @@ class DevicePass(RowPass):
                 out.add_(G)
             sums = sums + share
 
-        run_within_memory(work, self.n, self._rows(step.width), LEAST, repr(self.kernel), self.Z)
+        run_within_memory(work, self.n, self._rows(step.width), LEAST, str(self.kernel), self.Z)
         return self.engine.to_numpy(out), sums
 
     def _rows(self, width: int) -> int:
@@ -123,7 +123,7 @@ def values_on_device(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:
     row = 8 * (12 * Z.shape[1] + 16 * columns.shape[1])
     step = int(max(LEAST, min(ROWS, free_memory(X) // (4 * row))))
     with full_precision():
-        run_within_memory(work, len(X), step, LEAST, repr(kernel), X)
+        run_within_memory(work, len(X), step, LEAST, str(kernel), X)
     return out[:, 0] if np.ndim(V) == 1 else out
 
 

@@ -24,6 +24,7 @@ from mercer.estimator import (
     check_weights,
     find_classes,
     r_squared,
+    set_params,
 )
 from mercer.features import TableEncoder
 from mercer.models.metric.learning import EncodedRows
@@ -64,6 +65,8 @@ class FeatureMachine(BaseEstimator):
         "random_state": checks.Read(as_rng),
     }
     _rules = ((state.PARTS_MISFIT, _fits_its_members),)
+
+    set_params = set_params
 
     @naming
     def __init__(
@@ -154,6 +157,14 @@ class FeatureMachine(BaseEstimator):
         for weight, view, member in zip(self.weights_, self.views_, self.members_, strict=True):
             total = total + weight * member.predict(scores.view(Z, view)).reshape(len(Z), -1)
         return np.asarray(total)
+
+    @property
+    def function_(self) -> Any:
+        """A mean over several metrics is not one function in one RKHS."""
+        raise AttributeError(
+            f"{type(self).__name__} has no function_: it is a mean of functions in the RKHS of "
+            "each metric; members_[0].function_ is the first of them."
+        )
 
     @property
     def metric_(self) -> np.ndarray:
@@ -467,6 +478,14 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
     def _proba(self, values: np.ndarray) -> np.ndarray:
         return softmax(self._scores(values), axis=1)
+
+    @property
+    def margin_(self) -> Any:
+        """A mean over several metrics has no margin in one feature space."""
+        raise AttributeError(
+            "FeatureMachineClassifier has no margin_: it is a mean of functions in the RKHS of "
+            "each metric, and there is no one feature space to measure in."
+        )
 
     @speaks
     def decision_function(self, X: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.domains import RowBlocks, to_host
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, speaks, who, with_figures
 from mercer.estimator import (
     SMALL,
     KernelEstimator,
@@ -150,7 +150,8 @@ class Ridge(KernelEstimator):
                 "outputs, or 'loo'."
             )
         if (value < 0).any():
-            raise InvalidInput(f"{owner}: alpha={alpha!r} is negative; a ridge penalty is ≥ 0.")
+            shown = with_figures(repr(alpha))
+            raise InvalidInput(f"{owner}: alpha={shown} is negative; a ridge penalty is ≥ 0.")
         return float(value.reshape(-1)[0]) if value.size == 1 else value
 
     def _alphas(self) -> np.ndarray | None:

@@ -56,7 +56,7 @@ class KernelERM(Risk):
     fit_intercept : bool, default=True
         Whether there is an offset b; it is not penalised.
     tol : float, default=1e-6
-        Largest duality gap, relative to the objective; up to 1e-6 where rounding hides the rest.
+        Largest duality gap, relative to the objective, with what rounding may hide of it.
         Of "falkon" the norm of the gradient, relative to that at 0.
     max_iter : int, optional
         Limit on the solver's steps; None leaves it to the solver (200 Newton steps).

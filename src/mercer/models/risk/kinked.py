@@ -113,7 +113,6 @@ def polished(
 
 INSIDE = 1e-9  # part of the box that a free coefficient is away from its ends
 EPS = float(np.finfo(float).eps)
-NEGLIGIBLE = 1e-6  # part of the objective that no gap from rounding may exceed
 SAME = 1e-12  # part of the objective below which gaps count as equal
 LARGEST = float(np.finfo(float).max)
 LEAST = float(np.finfo(float).tiny)
@@ -199,7 +198,7 @@ def _by_weights(
         again = judged(exact, v)
         found = again if _as_good(again.solution, found.solution) else found
     shift = rows.centre @ v
-    if not found.solution.converged or found.solution.message:
+    if not found.solution.converged:
         sharp = sharp_values(rows.F, v)  # where rounding hides the gap
         if sharp is not None:
             rest: Any = (rows, checked, steps, said, tol, v)
@@ -250,7 +249,7 @@ def _by_rows(
             gap, before = float(found.solution.gap or 0.0), float(best.solution.gap or 0.0)
             if gap <= max(before, 1e-3 * tol * float(found.solution.primal or 0.0)):
                 best = found
-    if not best.solution.converged or best.solution.message:
+    if not best.solution.converged:
         a = best.dual_coef / p.unit
         sharp = rows.sharp_product(np.arange(len(a)), a)  # where rounding hides the gap
         if sharp is not None:
@@ -345,33 +344,31 @@ class ScaledTargets:
             hidden += self.alpha * abs(b * math.fsum(a))
         gap = float(w @ np.maximum(terms, 0.0)) + apart
         primal = self.unit * (float(w @ losses) + 0.5 * self.alpha * square)
-        rounding = gap <= hidden
+        if gap <= hidden:  # no step of the solver can help
+            said = ""
         gap = self.unit * (gap + hidden)
         size = max(abs(primal), abs(primal - gap))
         met = gap <= tol * size
-        rounding = rounding and gap <= NEGLIGIBLE * size
         variables = split(a, getattr(self.loss, "epsilon", 0.0))
         point = box.judge(variables, f[box.index], rows.diagonal[box.index])
         solution = Solution(
             value=self.unit * a,
-            converged=met or rounding,
+            converged=met,
             n_iter=steps,
             residual=max(distance, point.violation / float(np.abs(self.y).max(initial=1.0))),
             gap=gap,
             primal=primal,
             dual=primal - gap,
-            message="" if met else _why(said, rounding, gap, size, tol),
+            message="" if met else _why(said, gap, size, tol),
         )
         intercept = self.centre + self.unit * b if offset else 0.0
         coef = None if v is None else self.unit * v
         return ERMFit(self.unit * a, intercept, solution, coef, product=self.unit * f)
 
 
-def _why(said: str, rounding: bool, gap: float, size: float, tol: float) -> str:
+def _why(said: str, gap: float, size: float, tol: float) -> str:
     """Return what is to be said of a gap above the tolerance; `said` is what the solver says."""
     left = f"duality gap {gap:.2g} of {size:.2g}, tolerance {tol:g}"
-    if rounding:
-        return f"{who()}: the gap is as small as rounding allows ({left})."
     return (
         f"{who()}: {said or 'rounding stops it'} ({left}). Scale the columns, raise alpha or tol, "
         "or allow more steps or time."

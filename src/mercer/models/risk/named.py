@@ -192,7 +192,7 @@ class KernelQuantileRegressor(RegressorMixin, Risk):
     fit_intercept : bool, default=True
         Whether there is an offset b; it is not penalised.
     tol : float, default=1e-6
-        Largest duality gap relative to the objective; up to 1e-6 where rounding hides the rest.
+        Largest duality gap relative to the objective, with what rounding may hide of it.
     max_iter : int, optional
         Limit on the solver's steps for each level; None leaves it to the solver.
     max_time : float, optional

@@ -26,6 +26,7 @@ from mercer.estimator import (
     check_weights,
     count_targets,
     is_stream,
+    margin_of_prototypes,
     score_blocks,
 )
 from mercer.features import (
@@ -364,6 +365,14 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
                 "models such as LogisticRegression."
             )
         return getattr(self.estimator_, name)
+
+    @property
+    def margin_(self) -> float:
+        """The margin of the training points, which a machine of prototypes does not keep."""
+        if is_classifier(self):
+            self._of_model("coef_")
+            return margin_of_prototypes(self)
+        raise AttributeError("KernelMachine: margin_ is that of a classifier.")
 
     @property
     def function_(self) -> Function:

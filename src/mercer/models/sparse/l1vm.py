@@ -9,6 +9,7 @@ from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.errors import InvalidInput, speaks, who
@@ -16,6 +17,7 @@ from mercer.estimator import (
     KernelEstimator,
     accuracy,
     choose_class,
+    margin_of_prototypes,
     prepare_labels,
     prepare_targets,
     r_squared,
@@ -328,6 +330,13 @@ class L1VM(KernelEstimator):
         self.solution_.unwrap()
 
     # -- answers ------------------------------------------------------------------------------
+    @property
+    def margin_(self) -> float:
+        """The margin of the training points, which a machine of prototypes does not keep."""
+        check_is_fitted(self)
+        _classifies(self)
+        return margin_of_prototypes(self)
+
     @property
     def X_fit_(self) -> Any:
         """The prototypes that are used."""

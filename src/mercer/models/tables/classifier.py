@@ -88,6 +88,10 @@ class TableClassifier(ClassifierMixin, TableModel):
         The fitted model on encoded rows.
     classes_ : ndarray
         The classes.
+    function_ : Function
+        The solution, a function of encoded rows: that of `model_`.
+    margin_ : float or array
+        The geometric margin of `model_`, in feature space.
     notes_ : dict
         What a caller wants to be kept with the model.
 
@@ -219,6 +223,18 @@ class TableClassifier(ClassifierMixin, TableModel):
     def classes_(self) -> np.ndarray:
         """The classes, sorted."""
         return self.model_.classes_
+
+    @property
+    def function_(self) -> Any:
+        """The solution as a function in the RKHS, of rows as `encode` returns them."""
+        check_is_fitted(self)
+        return self.model_.function_
+
+    @property
+    def margin_(self) -> Any:
+        """The geometric margin of the model on encoded rows."""
+        check_is_fitted(self)
+        return self.model_.margin_
 
     @takes_blocks
     def predict(self, X: Any) -> np.ndarray:

@@ -148,7 +148,7 @@ def _leaves(kernel: Any, X: Any, Y: Any, centre: Any) -> Any:
     diagonal = np.diag(A)
     if not diagonal[0] > 0:
         raise InvalidInput(
-            f"{who()}: squares of the length scale of {kernel!r} overflow; divide the points by "
+            f"{who()}: squares of the length scale of {kernel} overflow; divide the points by "
             "their size."
         )
     alike = np.array_equal(A, np.diag(np.full(len(A), diagonal[0])))

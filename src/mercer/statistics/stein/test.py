@@ -276,7 +276,7 @@ def _prepared(
     k, points = one_sample(X, kernel)
     if not isinstance(k.domain, Vectors):
         raise InvalidInput(
-            f"{who()}: {k!r} is not a kernel on rows of numbers, and a score is a gradient; use "
+            f"{who()}: {k} is not a kernel on rows of numbers, and a score is a gradient; use "
             "RBF, RationalQuadratic or Matern(nu=2.5)."
         )
     refuse_rough(k)

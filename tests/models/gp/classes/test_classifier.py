@@ -14,9 +14,14 @@ from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
 from sklearn.gaussian_process.kernels import RBF as PeerRBF, ConstantKernel
 
 import mercer
+import mercer.models.gp.base as gp_base
+import mercer.models.gp.classes.laplace as laplace_file
+import mercer.models.gp.regression.evidence as evidence_file
 from mercer import RBF, FromFunction, GaussianProcessClassifier, Linear, Matern, White
 from mercer.errors import InvalidInput, NotConverged
+from mercer.models.gp.classes import sites
 from mercer.models.gp.classes.expectations import binary_probability, softmax_probability
+from mercer.threads import single_threaded_blas
 
 METHODS = ["laplace", "ep", "vi"]
 
@@ -425,3 +430,57 @@ def test_a_matrix_that_no_kernel_has_is_refused():
     K[0, 1] = K[1, 0] = 3.0
     with pytest.raises(mercer.errors.NotPositiveDefinite, match="smallest eigenvalue"):
         GaussianProcessClassifier("precomputed").fit(K, y)
+
+
+@pytest.fixture
+def factored(monkeypatch):
+    """Every factorisation: the size of its matrix, how many there are, and if BLAS is held."""
+    calls = []
+
+    def spy(module, name):
+        whole = getattr(module, name)
+
+        def counted(A, *args, **options):
+            held = single_threaded_blas._inside > 0
+            calls.append((name, A.shape[-1], A.size // max(1, A.shape[-1]) ** 2, held))
+            return whole(A, *args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for module in (sites, laplace_file):
+        spy(module, "potrf")
+    spy(evidence_file, "factor")
+    spy(np.linalg, "eigh")
+    return calls
+
+
+def test_the_work_is_linear_in_classes_and_in_rows(factored):
+    """C + 1 factors of n × n for a step of Newton's; a spectrum for a class and a new row."""
+    rng = np.random.default_rng(0)
+    spent = {}
+    for C in (6, 24):
+        X, y = rng.standard_normal((48, 2)), np.arange(48) % C
+        factored.clear()
+        model = GaussianProcessClassifier(RBF(1.0), optimizer=None).fit(X, y)
+        large = [call for call in factored if call[1] == 48]
+        spent[C] = len(large) / (C + 1)
+        factored.clear()
+        model.predict_proba(X[:5])
+        spectra = sum(count for name, _, count, _ in factored if name == "eigh")
+        assert 0 < spectra <= 5 * C * (2 if C <= 10 else 1)
+        assert not any(name == "potrf" for name, *_ in factored)
+        assert all(held for *_, held in [*large, *factored])
+    assert spent[24] <= 1.5 * spent[6] < 60
+
+
+def test_large_matrices_leave_blas_its_threads(factored, monkeypatch):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    for few in (20, 30):
+        monkeypatch.setattr(gp_base, "FEW", few)
+        plain = {"kernel": RBF(1.0), "optimizer": None}
+        regressor = mercer.GaussianProcessRegressor(noise=0.1, **plain)
+        for model in (GaussianProcessClassifier(**plain), regressor):
+            factored.clear()
+            model.fit(X, np.arange(30) % 2)
+            held = {inside for _, size, _, inside in factored if size == 30}
+            assert held == {few == 30}

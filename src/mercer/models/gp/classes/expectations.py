@@ -14,6 +14,7 @@ from scipy.stats import qmc
 from mercer.memory import row_blocks
 from mercer.models.gp.classes.sites import Link, as_link
 from mercer.settings import get_config
+from mercer.threads import single_threaded_blas
 
 # ---- Probabilities of classes, by deterministic quadrature ----
 
@@ -128,10 +129,11 @@ def softmax_probability(mean: Any, cov: Any) -> np.ndarray:
     m, C = mean.shape
     out = np.empty((m, C))
     each = max(1, _BYTES // (8 * 8 * _points(C) * C))  # rows that some eight arrays stay small for
-    for start in range(0, m, each):
-        rows = slice(start, start + each)
-        for c in range(C):
-            out[rows, c] = _one_class(mean[rows], cov[rows], c)
+    with single_threaded_blas():  # many small matrices, over which threads would fight
+        for start in range(0, m, each):
+            rows = slice(start, start + each)
+            for c in range(C):
+                out[rows, c] = _one_class(mean[rows], cov[rows], c)
     out /= out.sum(axis=1, keepdims=True)
     return out
 

@@ -13,7 +13,7 @@ from mercer import checks
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
 from mercer.estimator import Plan, study_of
 from mercer.memory import require_memory
-from mercer.models.gp.base import expected_evaluations
+from mercer.models.gp.base import expected_evaluations, lone_thread
 from mercer.models.gp.classes.laplace import TIGHT, SoftmaxFactor
 from mercer.models.gp.classes.sites import Approximation, Link, SiteFactor, as_link
 from mercer.operators import Gram, gram_of
@@ -270,10 +270,11 @@ class Inference:
             How near to come to a mode, where that is the method.
         """
         K = gram_of(kernel, self.X)
-        found = self._infer(K, tol)
-        if not len(kernel.theta):
-            return found.log_evidence, np.zeros(0)
-        return found.log_evidence, K.pull_theta(found.tiles(), self._held)
+        with lone_thread(len(self.codes)):
+            found = self._infer(K, tol)
+            if not len(kernel.theta):
+                return found.log_evidence, np.zeros(0)
+            return found.log_evidence, K.pull_theta(found.tiles(), self._held)
 
     def release(self) -> None:
         """Let go of all matrices; posteriors that are at hand stay valid."""
@@ -294,12 +295,13 @@ class Inference:
 
     def _infer(self, K: Gram, tol: float = TIGHT) -> Approximation:
         shared, asked = self.dense(K), (self.codes, self.n_classes, self.weights)
+        quiet = np.errstate(over="ignore", invalid="ignore")  # residuals tell
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # residuals tell
+            with quiet, lone_thread(len(self.codes)):
                 found = self.scheme.infer(shared, *asked, self._start, tol)
         except NotPositiveDefinite as error:
             raise NotPositiveDefinite(
-                f"{who()}: {K.kernel!r}: {error}", error.smallest_eigenvalue
+                f"{who()}: {K.kernel}: {error}", error.smallest_eigenvalue
             ) from None
         self._start = found.start
         self.failure = "" if found.converged else f"{who()}: {found.message}"
@@ -379,9 +381,10 @@ class LatentCovariance:
     """
 
     def __init__(self, K: np.ndarray, sites: np.ndarray, coupled: bool):
-        self._coupled = SoftmaxFactor(K, sites) if coupled else None
         roots = np.sqrt(np.atleast_2d(sites.T))
-        self._factors = [] if coupled else [SiteFactor(K, root) for root in roots]
+        with lone_thread(len(K)):
+            self._coupled = SoftmaxFactor(K, sites) if coupled else None
+            self._factors = [] if coupled else [SiteFactor(K, root) for root in roots]
         self._single = sites.ndim == 1
 
     @property
@@ -393,12 +396,13 @@ class LatentCovariance:
 
     def at(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
         """Return variances (m,) of one latent function, covariances (m, C, C) of several."""
-        if self._coupled is not None:
-            return self._coupled.covariance(Kx, diag)
-        if self._single:
-            return self._factors[0].variance(Kx, diag)
-        C = len(self._factors)
-        out = np.zeros((len(diag), C, C))
-        for c, factor in enumerate(self._factors):
-            out[:, c, c] = factor.variance(Kx, diag)
-        return out
+        with lone_thread(max(Kx.shape)):
+            if self._coupled is not None:
+                return self._coupled.covariance(Kx, diag)
+            if self._single:
+                return self._factors[0].variance(Kx, diag)
+            C = len(self._factors)
+            out = np.zeros((len(diag), C, C))
+            for c, factor in enumerate(self._factors):
+                out[:, c, c] = factor.variance(Kx, diag)
+            return out

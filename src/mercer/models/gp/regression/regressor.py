@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from mercer import state
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import check_same_points, follows_data
-from mercer.models.gp.base import search_options, search_rng
+from mercer.models.gp.base import lone_thread, search_options, search_rng
 from mercer.models.gp.regression.data import (
     Basis,
     Problem,
@@ -272,13 +272,14 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         searched = problem.searched()
         search, evidence = None, problem.evidence()
         kernel, level = parameters.kernel, parameters.noise
-        if self.optimizer is not None and len(parameters.theta):
-            whole = evidence if searched is problem else searched.evidence()
-            search = self._search(searched, parameters, noise, whole)
-            evidence.work_in(whole)
-            kernel, level = parameters.read(search.theta)
-        scaled = (noise if level is None else level) / searched.targets.variance_unit()
-        fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
+        with lone_thread(evidence.n):
+            if self.optimizer is not None and len(parameters.theta):
+                whole = evidence if searched is problem else searched.evidence()
+                search = self._search(searched, parameters, noise, whole)
+                evidence.work_in(whole)
+                kernel, level = parameters.read(search.theta)
+            scaled = (noise if level is None else level) / searched.targets.variance_unit()
+            fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
         self._store(problem, kernel, scaled, search, fit)
         if search is not None:
             warn_of_end(parameters, search.theta, problem.X)

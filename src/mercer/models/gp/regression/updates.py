@@ -71,7 +71,7 @@ def appended(model: Any, X: Any, y: Any, sample_weight: Any, noise: Any) -> Rows
             changed = append_rows(factor, cross, corner, "noise")
     except NotPositiveDefinite as error:
         trace, unit = factor.trace() + float(np.trace(corner)), float(np.mean(model.y_scale_**2))
-        raise explain(error, repr(kernel), trace, n + m, unit) from error
+        raise explain(error, str(kernel), trace, n + m, unit) from error
     return points, np.vstack([model._targets(), Y]), weights, scaled, changed
 
 
