@@ -139,3 +139,13 @@ def test_a_kernel_for_graphs_takes_them():
 def test_rows_of_different_lengths_are_told_of():
     with pytest.raises(InvalidInput, match=r"^mmd_test: X .* its rows have different lengths"):
         mmd_test([[1.0, 2.0], [3.0]], [[1.0], [2.0]])
+
+
+def test_points_given_for_a_gram_matrix_are_counted_in_words():
+    x = np.arange(5.0)[:, None]
+    with pytest.raises(
+        InvalidInput, match=r"^mmd_test: X and Y hold 10 rows of .* with 1 column; "
+    ):
+        mmd_test(x, x, "precomputed")
+    with pytest.raises(InvalidInput, match=r"^hsic_test: X holds 5 rows of .* with 1 column; "):
+        hsic_test(x, x, "precomputed", "precomputed")
