@@ -66,3 +66,15 @@ def test_messages_about_columns_name_the_estimator():
         mercer.SVC(kernel=Spectrum(2).on("dna")).fit(table, Y > 2)
     with pytest.raises(InvalidInput, match=r"^KernelRidge: column 'site' of X holds text"):
         mercer.KernelRidge(RBF()).fit(table, Y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [mercer.KernelRidge(), mercer.SVR(), mercer.GaussianProcessRegressor(), mercer.SVC()],
+    ids=lambda model: type(model).__name__,
+)
+def test_targets_of_three_dimensions_are_named(model):
+    y = np.zeros((6, 2, 2))
+    for given in (y, y.tolist()):
+        with pytest.raises(InvalidInput, match=r"^\w+: y has 3 dimensions; give "):
+            model.fit(np.eye(6), given)

@@ -510,7 +510,8 @@ def check_targets(y: Any, n: int) -> np.ndarray:
         raise InvalidInput(f"{who()}: y={y!r} is one value; give one for each row: [{y!r}].")
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused as inf
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=who())
+            how: Any = {"ensure_2d": False, "allow_nd": True, "dtype": np.float64}
+            y = check_array(y, **how, input_name="y", estimator=who())
     except (OverflowError, TypeError, ValueError) as error:
         raise explain_targets(error, y) from error
     if y.ndim > 2:

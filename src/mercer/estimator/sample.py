@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from mercer.domains import is_torch, to_host
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
 from mercer.kernels import Kernel
+
+DEEP = r"Found array with dim (\d+).*"  # how scikit-learn refuses labels of three dimensions
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +143,8 @@ def check_labels(y: Any, n: int) -> np.ndarray:
             check_classification_targets(y)
         np.unique(y)
     except ValueError as error:
-        raise InvalidInput(f"{who()}: {error}") from error
+        text = re.sub(DEEP, r"y has \1 dimensions; give labels of shape (n,).", str(error))
+        raise InvalidInput(f"{who()}: {text}") from error
     except TypeError as error:
         raise InvalidInput(
             f"{who()}: y mixes labels that cannot be sorted ({error}); convert all to text."

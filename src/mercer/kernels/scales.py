@@ -128,7 +128,7 @@ def _chunks(X: Any) -> Iterator[tuple[slice, Any]]:
 # ---- Rows in blocks: their length scales are those of the same rows in memory ----
 
 
-ROW = 64  # bytes a row that are held while all rows are looked at
+ROW = 96  # bytes a row that are held while all rows are looked at
 BLOCK_ENTRIES = 2**16  # numbers of a block looked at together
 
 

@@ -349,3 +349,13 @@ def test_blocks_with_another_number_of_targets_are_named():
     blocks = RowBlocks.from_generator(lambda: ((np.ones((3, 2)), y) for y in widths))
     with pytest.raises(InvalidInput, match=r"block 1 .*target of shape \(2,\).*of shape \(1,\)"):
         list(blocks)
+
+
+@pytest.mark.parametrize("given", ["folder", np.zeros((3, 2)), None], ids=["path", "array", "none"])
+def test_what_is_no_source_is_told_how_blocks_are_made(given, tmp_path):
+    with pytest.raises(InvalidInput, match=r"^RowBlocks: got a .*from_parquet\(path"):
+        RowBlocks(given)
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n1,2\n3,4\n5,6\n")
+    blocks = RowBlocks.from_generator(lambda: pd.read_csv(path, chunksize=2))
+    assert blocks.n_rows == 3 and blocks.columns == ("a", "b")

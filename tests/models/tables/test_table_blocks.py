@@ -257,3 +257,22 @@ def test_blocks_of_text_are_shorter(folder):
     with mercer.config(memory="100kB"):
         lengths = [len(block) for block in blocks_of(folder)]
     assert max(lengths) * (6 * 8 + 3 * 900) < 2 * 100_000 / 16 and sum(lengths) == N
+
+
+def test_blocks_have_no_probabilities_and_the_cures_do():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    labels = np.where(X[:, 0] > 0, "u", "v")
+    blocks = RowBlocks.from_arrays(X, labels, block_rows=30)
+    model = TableClassifier().fit(blocks)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError) as error:
+        model.predict_proba(X)
+    said = str(error.value.__cause__)
+    assert "all rows in memory" in said and "RowBlocks" in said
+    rows, y, weight = blocks.sample(20000, with_targets=True)
+    for cure in (
+        TableClassifier("rbf", model="svc", probability=True).fit(rows, y, weight),
+        mercer.KernelLogisticRegression(solver="falkon").fit(blocks),
+    ):
+        assert cure.predict_proba(X).shape == (80, 2)

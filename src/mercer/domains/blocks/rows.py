@@ -99,6 +99,13 @@ class RowBlocks:
     """
 
     def __init__(self, source: RowSource):
+        if not isinstance(source, RowSource):
+            raise InvalidInput(
+                f"RowBlocks: got a {type(source).__name__}; blocks are made by "
+                "RowBlocks.from_parquet(path, target='y'), from_npy(path), from_arrays(X, y), "
+                "from_dask(X, y), or from_generator(f), for CSV files with "
+                "f = lambda: pandas.read_csv(path, chunksize=50000)."
+            )
         self._source = source
         self._view = BlockView()
         self._facts: tuple[int | None, tuple[str, ...] | None, bool, bool] | None = None

@@ -43,7 +43,10 @@ def _with_probability(model: Any) -> bool:
         asked = model.kernel is None and model.model is None
     if kind == "ridge" or not asked:
         raise AttributeError(
-            "TableClassifier: it has no probabilities; fit it with model='svc', probability=True."
+            "TableClassifier: it has no probabilities; fit it with model='svc', probability=True, "
+            "which needs all rows in memory. Those of RowBlocks are fitted by model='ridge': fit a "
+            "sample, X, y, weight = blocks.sample(20000, with_targets=True); or, where all columns "
+            "are numbers, KernelLogisticRegression(solver='falkon'), which takes all blocks."
         )
     return True
 
@@ -71,7 +74,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         `KernelRidgeClassifier`, which has exact leave-one-out, or `SVC`, which keeps support
         vectors only and can have probabilities. Left out, "ridge" for a kernel that is given; else
         "svc" where every class has five rows or more, or `C` is given, and "ridge" where not, or
-        `alpha` is given.
+        `alpha` is given. Rows in `RowBlocks` are always fitted by "ridge", without probabilities.
     C : float, optional
         The price of a margin violation, for ``model="svc"``; left out as `alpha`.
     probability : bool, optional
@@ -143,7 +146,8 @@ class TableClassifier(ClassifierMixin, TableModel):
         Parameters
         ----------
         X : data frame, Table, dict of columns, 2-D array or RowBlocks
-            The table; blocks of rows as for `TableRegressor`, with ``model="ridge"``.
+            The table; blocks of rows as for `TableRegressor`, with ``model="ridge"``, which has no
+            `predict_proba`: for that fit a sample of the blocks.
         y : array-like of shape (n_rows,)
             The class of each row; may be left out where the blocks carry it.
         sample_weight : array-like of shape (n_rows,), optional
