@@ -56,8 +56,12 @@ OTHERS = {
     "inverse_transform": lambda model, X: model.inverse_transform(model.transform(X)),
     "sample_y": lambda model, X: model.sample_y(X, 2, random_state=0),
     "sample": lambda model, X: model.sample(2, random_state=0),
-    "function_": lambda model, X: model.function_(X),
+    "function_": lambda model, X: model.function_(_encoded(model, X)),
 }
+
+
+def _encoded(model, X):
+    return model.encode(X) if hasattr(model, "encode") else X
 
 
 def ask(kind, model, points):
