@@ -11,7 +11,9 @@ from sklearn.preprocessing import normalize
 
 import mercer
 from mercer import BagOfWords, Spectrum
+from mercer.domains import Strings
 from mercer.errors import InvalidInput
+from mercer.kernels import text
 
 TRAIN = [
     "The cat sat on the mat.",
@@ -272,3 +274,47 @@ def test_many_documents_stay_sparse():
     V = rng.standard_normal((3000, 2))
     assert np.abs(k.matmul(X, None, V) - phi @ (phi.T @ V)).max() < 1e-11
     assert np.abs(k(X[:400]) - (phi[:400] @ phi[:400].T).toarray()).max() < 1e-12
+
+
+def test_documents_that_live_are_read_once(monkeypatch):
+    reads = []
+    weighted = BagOfWords._weighted
+    monkeypatch.setattr(BagOfWords, "_weighted", lambda k, X: reads.append(k) or weighted(k, X))
+    X = Strings().check(["the cat sat", "the cat ran", "stocks fell"])
+    kernel = BagOfWords().fit_params(X)
+    first = kernel(X)
+    phi = kernel.features(X)
+    phi.data[:] = 0  # what a caller does to the features is his own
+    np.testing.assert_array_equal(kernel(X), first)
+    np.testing.assert_array_equal(kernel.diag(X), np.diag(first))
+    assert len(reads) == 1
+    for other in (kernel._replace({"normalize": False}), kernel._replace({"idf": 2 * kernel.idf})):
+        np.testing.assert_array_equal(other(X), other(list(X)))
+    kernel.idf[:] = 1.0  # in place
+    assert abs(kernel(X) - first).max() > 0
+    places = len(text._read)
+    del X
+    assert len(text._read) < places  # nothing is kept of documents that are gone
+
+
+def test_a_budget_of_little_memory_keeps_nothing():
+    X = Strings().check(["the cat sat", "the cat ran", "stocks fell"] * 50)
+    with mercer.config(memory="100kB"):
+        BagOfWords().features(X)
+    assert id(X) not in text._read
+
+
+@pytest.mark.parametrize("model", [mercer.TableRegressor(), mercer.TableClassifier(model="svc")])
+def test_a_search_reads_a_column_of_text_a_few_times(monkeypatch, model):
+    reads = []
+    weighted = BagOfWords._weighted
+    monkeypatch.setattr(BagOfWords, "_weighted", lambda k, X: reads.append(k) or weighted(k, X))
+    rng = np.random.default_rng(0)
+    words = ["house", "garden", "river", "old", "new", "bright", "quiet", "large", "small"]
+    notes = [" ".join(rng.choice(words, 8)) for _ in range(60)]
+    a = rng.normal(size=60)
+    y = a + ["river" in note for note in notes]
+    y = y > np.median(y) if isinstance(model, mercer.TableClassifier) else y
+    model.fit({"a": a, "note": notes}, y)
+    assert "BagOfWords" in repr(model.kernel_)
+    assert len(reads) <= 40, len(reads)

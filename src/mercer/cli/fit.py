@@ -151,24 +151,24 @@ def _solved(
     The search found it by an exact fit of some rows, which takes penalties down to rounding.
     """
     found, open_ = float(choice.penalty), arguments.alpha == "loo"
-    for alpha in found * (_LARGER if open_ else _LARGER[:1]):
-        choice = replace(choice, penalty=float(alpha))
+    for alpha in (found * (_LARGER if open_ else _LARGER[:1])).tolist():
+        choice = replace(choice, penalty=alpha)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)  # said below in the words of options
             model = _model(choice, rows, arguments).fit(rows.blocks())
         if model.solution_.converged:
             break
     else:
-        larger = f"give a larger --alpha than {figure(choice.penalty)}"
+        larger = f"give a larger --alpha than {figure(alpha)}"
         cure = larger if open_ else "leave --alpha out, for one that can be solved"
         console.warn(
-            f"{rows.path}: the fit is not solved ({certificate(model.solution_)}); {cure}, or allow "
-            "more with --memory."
+            f"{rows.path}: the fit is not solved ({certificate(model.solution_)}); {cure}, or "
+            "allow more with --memory."
         )
-    if choice.penalty > found:
+    if alpha > found:
         centres = model.kernel_.domain.size(model.model_.X_fit_)
         rows.remarks["--alpha"] = (
-            f"alpha is {figure(choice.penalty)}: {figure(found)}, of least left-out error, is too "
+            f"alpha is {figure(alpha)}: {figure(found)}, of least left-out error, is too "
             f"small to solve for {centres} centres; --alpha sets another"
         )
     return choice, model

@@ -239,8 +239,9 @@ class BagOfWords(Counted):
             return known[2].copy()
         phi = self._weighted(X)
         if phi.data.nbytes + phi.indices.nbytes <= KEPT * get_config().memory:
-            gone = weakref.ref(X, lambda _, place=id(X): _read.pop(place, None))
-            _read[id(X)] = gone, copy.deepcopy(self), phi.copy()
+            place = id(X)
+            lives = weakref.ref(X, lambda _: _read.pop(place, None))
+            _read[place] = lives, copy.deepcopy(self), phi.copy()
         return phi
 
     def _weighted(self, X: StringCollection) -> sp.csr_array:

@@ -117,7 +117,7 @@ def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: An
 
 
 def converting_once(domain: Domain, X: Any) -> Any:
-    """Return points to compute many Gram matrices of: a table remembers how its columns are read."""
+    """Return points of which a search computes many Gram matrices; tables are converted once."""
     return domain.keep(X) if isinstance(domain, Tables) else X
 
 
