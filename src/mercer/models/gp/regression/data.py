@@ -172,11 +172,11 @@ def warn_of_white(parameters: Parameters) -> None:
         )
 
 
-def _adds_white(kernel: Kernel) -> bool:
+def _adds_white(kernel: Any) -> bool:
     """Whether a multiple of the identity is a term of a kernel."""
     if not isinstance(kernel, Sum | Product):
         return isinstance(kernel, White)
-    parts = kernel.k1, kernel.k2
+    parts = [getattr(kernel, name) for name in ("k1", "k2")]
     scaled = isinstance(kernel, Sum) or any(isinstance(k, Constant) for k in parts)
     return scaled and any(map(_adds_white, parts))
 
