@@ -82,10 +82,13 @@ class Forwarder:
 
 def _refuse_import(folder: str, name: str) -> None:
     """Refuse ``from folder import name`` in the words of `door`: Python says less of such names."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_name != "_handle_fromlist":
+    import inspect
+
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_name != "_handle_fromlist":
         frame = frame.f_back
-        if frame.f_globals.get("__name__") not in (__name__, "importlib._bootstrap"):
+        own = frame is not None and frame.f_globals.get("__name__")
+        if own not in (__name__, "importlib._bootstrap"):
             return  # ``import folder.name``, or somebody who asks whether there is such a module
     listed = getattr(sys.modules.get(folder), "__all__", [])
     meant = "" if name[:1] == "_" else _meant(name, listed)

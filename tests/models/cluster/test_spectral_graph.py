@@ -170,7 +170,7 @@ def test_numbers_of_neighbours():
 def test_refused_and_told():
     X = np.random.default_rng(0).standard_normal((30, 2))
     for word in ("precomputed", "rbf", "precomputed_nearest_neighbors", None, 3):
-        with pytest.raises(InvalidInput, match=r"give 'kernel', .*is given as kernel="):
+        with pytest.raises(InvalidInput, match=r"([Gg]ive 'kernel', .*|a kernel )is given as"):
             SpectralClustering(2, affinity=word).fit(X)
     with pytest.raises(InvalidInput, match="method='nystrom' stands for kernel values"):
         near(2, method="nystrom").fit(X)

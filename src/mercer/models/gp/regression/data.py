@@ -172,12 +172,13 @@ def warn_of_white(parameters: Parameters) -> None:
         )
 
 
-def _adds_white(kernel: Kernel) -> bool:
+def _adds_white(kernel: Any) -> bool:
     """Whether a multiple of the identity is a term of a kernel."""
-    parts = kernel._kernels()
-    if isinstance(kernel, Product):
-        return any(isinstance(k, Constant) for k in parts) and any(map(_adds_white, parts))
-    return isinstance(kernel, White) or (isinstance(kernel, Sum) and any(map(_adds_white, parts)))
+    if not isinstance(kernel, Sum | Product):
+        return isinstance(kernel, White)
+    parts = [getattr(kernel, name) for name in ("k1", "k2")]
+    scaled = isinstance(kernel, Sum) or any(isinstance(k, Constant) for k in parts)
+    return scaled and any(map(_adds_white, parts))
 
 
 def prior_noise(noise: Any) -> float:
