@@ -74,6 +74,7 @@ def default(cls):
         given = inspect.signature(cls).parameters.values()
         names = [p.name for p in given if p.default is p.empty]
     known = {"kernel": RBF(2.0), "k1": RBF(2.0), "k2": Linear(), "columns": [0, 1]}
+    known |= {"matrix": np.array([[1.0, 0.5], [0.0, 2.0]])}
     known |= {"degree": 2, "coefficients": (1.0, 0.5), "function": np.abs}
     known |= {"graph": np.array([[0.0, 1.0], [1.0, 0.0]])}
     return cls(**{name: known[name] for name in names})

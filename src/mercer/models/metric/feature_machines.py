@@ -60,7 +60,6 @@ class FeatureMachine(BaseEstimator):
         "n_models": checks.Whole(1),
         "max_rows": checks.Whole(10),
         "max_time": checks.Maybe(checks.Number(above=0.0)),
-        "categorical": checks.Read(lambda value: value),
         "max_categories": checks.Whole(1),
         "random_state": checks.Read(as_rng),
     }
