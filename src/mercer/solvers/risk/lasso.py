@@ -206,17 +206,27 @@ class CheckedSparse:
         A slope is made of terms as large as tᵢ = wᵢ(|ℓ'(yᵢ, 0)| + ℓ''(yᵢ, 0)(|A||v| + |b|)ᵢ), whose
         rounding no method can undo: max |A|ᵀt, and Σt.
         """
-        zero, used = np.zeros(len(self.y)), np.flatnonzero(v)
-        values = np.full(len(self.y), abs(b))
-        step = max(1, 2**16 // max(1, len(zero)))
-        for part in (used[k : k + step] for k in range(0, len(used), step)):
-            values += np.abs(v[part]) @ np.abs(self.rows[part])
+        zero, step = np.zeros(len(self.y)), self._strip
+        values = abs(b) + self._absolute(v)
         terms = np.abs(self.slopes(zero)) + self.w * self.loss._curvature(self.y, zero) * values
         tops = [
             float((np.abs(self.rows[k : k + step]) @ terms).max())
             for k in range(0, len(self.rows), step)
         ]
         return max(tops, default=0.0) or 1.0, float(terms.sum()) or 1.0
+
+    @property
+    def _strip(self) -> int:
+        """How many rows of Aᵀ are worked on at a time."""
+        return max(1, 2**16 // max(1, len(self.y)))
+
+    def _absolute(self, v: np.ndarray) -> np.ndarray:
+        """Return |A||v|, in strips: there may be no memory for another A."""
+        used, step = np.flatnonzero(v), self._strip
+        values = np.zeros(len(self.y))
+        for part in (used[k : k + step] for k in range(0, len(used), step)):
+            values += np.abs(v[part]) @ np.abs(self.rows[part])
+        return values
 
     def judge(self, v: np.ndarray, start: float = 0.0) -> SparsePoint:
         """Return the certificate of weights and of the best offset, all recomputed from A."""
@@ -267,9 +277,9 @@ class CheckedSparse:
         e, and the risk with them by |θ|e + wℓ''e²/2; so are the sums over the rows, and Σθ, which
         costs the offset where it is not 0.
         """
-        used, sizes = np.flatnonzero(v), np.abs(theta)
-        e = np.abs(v[used]) @ np.abs(self.rows[used])
-        e = 0.5 * EPS * ((len(used) + 2) * e + 4 * (np.abs(z) + np.abs(self.y) + abs(b)))
+        many, sizes = np.count_nonzero(v), np.abs(theta)
+        e = self._absolute(v)
+        e = 0.5 * EPS * ((many + 2) * e + 4 * (np.abs(z) + np.abs(self.y) + abs(b)))
         if self.shift != 0:  # targets and offset were moved, and are told where they were
             e += EPS * abs(b + self.shift)
         bend = self.w * self.loss.curvature(self.y, z)
