@@ -90,12 +90,6 @@ def test_complex_points_are_refused_in_few_words(model):
     assert "X.real" in said(clone(model).set_params(kernel="precomputed"), X @ X.T + 0j, Y)
 
 
-@each
-def test_a_sparse_matrix_of_kernel_values_is_refused_with_two_cures(model):
-    text = said(clone(model).set_params(kernel="precomputed"), sp.csr_matrix(X @ X.T), Y)
-    assert "X.toarray()" in text and "kernel='linear'" in text
-
-
 # ------------------------------------------------------------------------------------ targets
 @pytest.mark.parametrize("model", [SVR(), NuSVR(), KernelRidge()], ids=repr)
 def test_targets_are_not_told_what_helps_points(model):

@@ -198,7 +198,8 @@ def test_a_prior_with_ends_is_a_box():
         warnings.simplefilter("error")
         law = {"length_scale": stats.uniform(1.0, 0.5)}
         one = GP(1.0 * RBF(1.2), priors=law).fit(X, y)
-        box = GP(1.0 * RBF(1.2), bounds={"length_scale": (1.0, 1.5)}).fit(X, y)
+        with pytest.warns(UserWarning, match="ended at the upper limit 1.5"):
+            box = GP(1.0 * RBF(1.2), bounds={"length_scale": (1.0, 1.5)}).fit(X, y)
     np.testing.assert_allclose(one.kernel_.theta, box.kernel_.theta, atol=1e-3)
     assert "at the upper end of its prior: length_scale of RBF" in one.search_.message
 

@@ -61,7 +61,7 @@ class FeatureMachine(BaseEstimator):
         "max_rows": checks.Whole(10),
         "max_time": checks.Maybe(checks.Number(above=0.0)),
         "max_categories": checks.Whole(1),
-        "random_state": checks.Read(as_rng),
+        "random_state": checks.SEED,
     }
     _rules = ((state.PARTS_MISFIT, _fits_its_members),)
 
@@ -198,7 +198,7 @@ def _encoding() -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        raise InvalidInput(str(error).replace(TableEncoder.__name__, who())) from error
+        raise type(error)(str(error).replace(TableEncoder.__name__, who())) from error
 
 
 def _ratios(weights: np.ndarray | None) -> np.ndarray | None:

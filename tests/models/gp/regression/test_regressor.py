@@ -109,8 +109,10 @@ def test_tuned_parameters_of_weights_are_those_of_repeated_rows():
     model = GaussianProcessRegressor(
         1.0 * RBF("median"), bounds={"noise": (0.05, 10.0)}, tol=1e-10, mean="constant"
     )
-    one = clone(model).fit(X, y, sample_weight=w.astype(float))
-    two = clone(model).fit(X[rows], y[rows])
+    with pytest.warns(UserWarning, match="ended at the lower limit 0.05"):
+        one = clone(model).fit(X, y, sample_weight=w.astype(float))
+    with pytest.warns(UserWarning, match="ended at the lower limit 0.05"):
+        two = clone(model).fit(X[rows], y[rows])
     np.testing.assert_allclose(one.theta_, two.theta_, atol=1e-6)
     np.testing.assert_allclose(
         one.predict(X, return_std=True), two.predict(X, return_std=True), rtol=1e-7
@@ -156,7 +158,8 @@ def test_fixed_bounds_and_priors():
     model = GaussianProcessRegressor(1.0 * RBF(0.4), fixed=("kernel__k2__length_scale",)).fit(X, y)
     assert model.kernel_.k2.length_scale == 0.4
     assert model.theta_names_ == ["k1__value", "noise"]
-    model = GaussianProcessRegressor(RBF(), bounds={"noise": (3.0, 4.0)}).fit(X, y)
+    with pytest.warns(UserWarning, match="ended at the lower limit 3 "):
+        model = GaussianProcessRegressor(RBF(), bounds={"noise": (3.0, 4.0)}).fit(X, y)
     assert model.noise_ == pytest.approx(3.0) and "lower bound: noise" in model.search_.message
     prior = stats.norm(3.0, 0.01)
     model = GaussianProcessRegressor(RBF(2.9), priors={"length_scale": prior}).fit(X, y)
