@@ -20,9 +20,9 @@ from scipy.linalg.lapack import spotrs
 from mercer.errors import InvalidInput, speaks, who
 from mercer.lapack import dgemm, dpotrs, dtrsm, heard
 from mercer.memory import require_memory
-from mercer.operators import LowRank, Operator
+from mercer.operators import Dense, LowRank, Operator
 from mercer.settings import get_config
-from mercer.solvers.base import check_finite_symmetric
+from mercer.solvers.base import check_finite_symmetric, sharp_product
 from mercer.solvers.linear import (
     BlockCG,
     CholeskyFactor,
@@ -258,6 +258,10 @@ class DualMetric:
         """Return Kc."""
         return self.gram._matmul(c)
 
+    def sharp(self, c: np.ndarray) -> np.ndarray | None:
+        """Return Kc in longer numbers; None where that is too much work."""
+        return sharp_product(self.gram, c)
+
     def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
         """Return ⟨c, d⟩ in the space of functions."""
         return float((c * d_values).sum())  # no BLAS: its threads would be in the way
@@ -376,6 +380,10 @@ class PrimalMetric:
     def values(self, c: np.ndarray) -> np.ndarray:
         """Return Φv."""
         return self.F @ c
+
+    def sharp(self, c: np.ndarray) -> np.ndarray | None:
+        """Return Φv in longer numbers; None where that is too much work, or features are sparse."""
+        return None if sp.issparse(self.F) else sharp_product(Dense(self.F), c)
 
     def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
         """Return ⟨c, d⟩ in the space of functions."""

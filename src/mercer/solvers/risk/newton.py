@@ -15,7 +15,7 @@ import numpy as np
 from mercer.checks import Clock
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, speaking_for, who
-from mercer.solvers.base import IterativeSolver, Solution, accept, either, sharp_product
+from mercer.solvers.base import IterativeSolver, Solution, accept, either
 from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear import cg_cost, default_rank, primal_cost
 from mercer.solvers.risk.metric import SHARED, DualMetric, PrimalMetric, metric_of
@@ -300,12 +300,15 @@ class NewtonDescent:
             return x.gap, self.residual(x)
         e = self._off(x, EPS)
         found = self._proven(x, e, (self.p.balanced(rates := self.p.rates(x.z)),))
-        if isinstance(self.metric, DualMetric) and not self._meets(x, *found):
-            sharp = sharp_product(self.metric.gram, x.c)
+        if not self._meets(x, *found):
+            sharp = self.metric.sharp(x.c)
             if sharp is not None:
                 e = self._off(x, float(np.finfo(sharp.dtype).eps))
                 e += np.abs(sharp - x.f).astype(float).reshape(self.p.n, -1).max(axis=1)
-            found = self._proven(x, e, (self.p.balanced(rates), self.p.own(x.c, rates)))
+            duals = (self.p.balanced(rates),)
+            if self.dual:
+                duals += (self.p.own(x.c, rates),)
+            found = self._proven(x, e, duals)
         return found if x.gradient.any() or not self._is_nothing(found[0]) else (found[0], 0.0)
 
     def _meets(self, x: RiskPoint, gap: float, residual: float) -> bool:
