@@ -49,7 +49,8 @@ def test_tensors_give_the_answers_of_arrays(alpha, offset):
     )
     for solution in (here, there):  # 1e-9 of the risk is less than rounding leaves of 1e-8
         assert solution.converged if alpha == 1.0 else "rounding" in solution.message
-    assert here.extra["preconditioner"] == there.extra["preconditioner"]
+    if alpha == 1.0:  # of 1e-8 rounding, and so the machine, decides how far "falkon" gets
+        assert here.extra["preconditioner"] == there.extra["preconditioner"]
     values = [k(X, Z) @ s.value[0] + s.value[1] for s in (here, there)]
     np.testing.assert_allclose(values[1], values[0], atol=1e-6)
     assert isinstance(there.value[0], np.ndarray)

@@ -189,6 +189,11 @@ class FalkonPreconditioner:
         squares = np.einsum("ij,ij->j", S, S) / self.delta + np.einsum("ij,ij->j", V, V)
         return np.asarray(0.5 * alpha * self.m * EPS**2 * self.scale * squares)
 
+    def rounding_of_factor(self, V: np.ndarray, alpha: float) -> np.ndarray:
+        """Return what LLᵀ in place of K_ZZ + δI, each entry off by eps·scale, may hide of a gap."""
+        squares = self.scale**2 / self.delta * np.einsum("ij,ij->j", V, V)
+        return np.asarray(0.5 * alpha * self.m * EPS**2 * squares)
+
     def _inner(self, S: np.ndarray) -> np.ndarray:
         return np.asarray(self.buffer.solve_upper(self.buffer.solve_upper(S, transpose=True)))
 

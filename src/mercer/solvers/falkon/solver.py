@@ -28,7 +28,7 @@ from mercer.solvers.falkon.preconditioner import (
     sample_size,
     sample_worth,
 )
-from mercer.solvers.falkon.problem import Centred, CentredSystem, Saving
+from mercer.solvers.falkon.problem import ROUNDING, Centred, CentredSystem, Saving
 from mercer.solvers.linear import TINY
 
 PATIENCE = 60  # iterations that a sketch and those with it would take
@@ -146,9 +146,13 @@ class Falkon:
                 s = self._run(run, s if same else run.retake(s), name, saving, same)
         every, squares = np.arange(system.t), system.units**2
         open_ = run.excess(every, s.residual, s.gap, s.risk, np.zeros(system.t)) > 1.0
-        left = int(((s.best > 1.0) | open_).sum())
-        # What rounding may hide of a gap is told as far as the tolerance, where it does not rule.
-        s = replace(s, gap=np.maximum(s.gap, np.minimum(s.gap + s.noise, self.tol * s.risk)))
+        unsolved = (s.best > 1.0) | open_
+        left = int(unsolved.sum())
+        # What rounding may hide of a gap is told; of a target that is solved up to the tolerance.
+        most = np.where(unsolved, np.inf, self.tol * s.risk)
+        of_factor = system.preconditioner.rounding_of_factor(s.best_X, system.alpha)
+        hidden = s.noise + ROUNDING * of_factor
+        s = replace(s, gap=np.maximum(s.gap, np.minimum(s.gap + hidden, most)))
         a = s.best_X * system.norms
         primal, risk = float((s.risk * squares).sum()), _positive(s.risk)
         gap = None if system.alpha == 0 else float((s.gap * squares).sum())
@@ -164,7 +168,7 @@ class Falkon:
             extra={
                 "residuals": s.residual,
                 "gaps": s.gap / risk,
-                "rounding": float((s.noise / risk).max()),
+                "rounding": float((hidden / risk).max()),
                 "passes": system.passes,
                 "preconditioner": run.name,
                 "jitter": system.preconditioner.delta,
