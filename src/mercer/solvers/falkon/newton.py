@@ -440,7 +440,7 @@ class FalkonNewton:
         left = int((run.excess > 1.0).sum())
         s = run.state
         b = s.b - s.b.mean() if softmax else s.b  # classes: up to a constant
-        # As of `Falkon`, with what rounding may hide, up to the tolerance where an output is solved.
+        # As of `Falkon`: what rounding may hide, up to the tolerance where an output is solved.
         allowed = self.tol * s.risk
         most = np.where((run.excess > 1.0) | (run.gaps > allowed), np.inf, allowed)
         hidden = run.noise + ROUNDING * run.P.rounding_of_factor(s.a, run.alpha)
