@@ -111,7 +111,9 @@ class Encoder:
     def _array(self, array: np.ndarray, where: str) -> dict[str, Any]:
         if array.dtype == object:
             return self._object_array(array, where)
-        stored = container.storable(np.asarray(array))
+        # columns one after another stay so: BLAS may round other orders in other ways
+        by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
+        stored = container.storable(np.asarray(array.T if by_columns else array))
         if stored is None:
             raise InvalidInput(
                 f"save: {where} is an array of dtype {array.dtype} and {array.ndim} axes; kept are "
@@ -119,7 +121,7 @@ class Encoder:
                 f"{container.MAX_RANK} axes. Convert it with .astype(...)."
             )
         self.arrays.append(stored)
-        return {"array": len(self.arrays) - 1}
+        return {"columns" if by_columns else "array": len(self.arrays) - 1}
 
     def _object_array(self, array: np.ndarray, where: str) -> dict[str, Any]:
         shape, items = list(array.shape), array.ravel().tolist()
@@ -292,6 +294,9 @@ class Decoder:
     def _read_array(self, index: Any) -> np.ndarray:
         return self._take(self._arrays, index, "array")
 
+    def _read_columns(self, index: Any) -> np.ndarray:
+        return self._read_array(index).T
+
     def _read_float(self, word: Any) -> float:
         return _FLOATS[word]
 
@@ -380,8 +385,9 @@ class Decoder:
 
 
 _TAGS = {
-    *(("object",), ("array",), ("float",), ("tuple",), ("slice",), ("dict",), ("numpy",)),
-    *(("bytes",), ("type",), ("dtype",), ("strings",), ("sparse",), ("objects", "shape")),
+    *(("object",), ("array",), ("columns",), ("float",), ("tuple",), ("slice",), ("dict",)),
+    *(("numpy",), ("bytes",), ("type",), ("dtype",), ("strings",), ("sparse",)),
+    ("objects", "shape"),
 }
 
 

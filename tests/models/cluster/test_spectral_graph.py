@@ -141,7 +141,7 @@ def test_a_pile_of_equal_rows_is_one_neighbour():
     assert same(model.labels_, np.repeat([0, 1], len(X)))
     for weight in (0.25, 1e-300, 7.0):
         same_graph = near(2, n_neighbors=5).fit(far, sample_weight=weight)
-        np.testing.assert_array_equal(same_graph.labels_, model.labels_)
+        assert same(same_graph.labels_, model.labels_)  # rounding names two equal clusters
     with pytest.warns(UserWarning, match="only 1 of n_clusters=2"):
         assert near(2, n_neighbors=3).fit_predict(np.zeros((6, 2))).tolist() == [0] * 6
 

@@ -220,16 +220,11 @@ class ConjugateGradients:
             system = _System(A, ridge, as_columns(b))
             precondition, extra = self._preconditioner(system)
             run = _Run(system, precondition, self, clock)
-            run.go()
-            with np.errstate(over="ignore", under="ignore"):
-                value = run.X * (system.norms / system.scale)
-            if not np.isfinite(value).all():
-                raise InvalidInput(
-                    f"{who()}: the solution overflows float64; rescale the kernel or b."
-                )
-            residuals = run.residuals
-            if sharp:
-                residuals = proven_residuals(A, ridge, value, as_columns(b), residuals, self.tol)
+            run.go(self.tol)
+            value, residuals = self._proven(run, as_columns(b), sharp)
+            if ((residuals > self.tol) & (run.residuals <= self.tol)).any() and not run.limit:
+                run.go(0.5 * self.tol)  # room for what rounding may hide
+                value, residuals = self._proven(run, as_columns(b), sharp)
             left = int((residuals > self.tol).sum())
             worst = float(residuals.max(initial=0.0))
             return Solution(
@@ -245,6 +240,18 @@ class ConjugateGradients:
                     "stopped": run.stopped if left else "",
                 },
             )
+
+    def _proven(self, run: _Run, b: np.ndarray, sharp: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return the solution in the units of b, and its residuals with what rounding may hide."""
+        system = run.system
+        with np.errstate(over="ignore", under="ignore"):
+            value = run.X * (system.norms / system.scale)
+        if not np.isfinite(value).all():
+            raise InvalidInput(f"{who()}: the solution overflows float64; rescale the kernel or b.")
+        if not sharp:
+            return value, run.residuals
+        told = proven_residuals(system.A, system.ridge, value, b, run.residuals, self.tol)
+        return value, told
 
     def _preconditioner(self, system: _System) -> tuple[Callable[[np.ndarray], np.ndarray], dict]:
         if self.preconditioner is None or system.n == 0:
@@ -319,21 +326,31 @@ class _Run:
     options: ConjugateGradients
     clock: Clock
     iteration: int = 0
-    stopped: str = "limit"  # what ended columns above tol: a limit, slowness, rounding
+    slow: bool = False  # whether slowness ended columns above tol
     limit: str = ""
     top: float = 1.0  # largest Rayleigh quotient seen, in units of scale
 
-    def go(self) -> None:
-        system, tol = self.system, self.options.tol
-        n, t = system.n, system.width
-        default = min(max(10 * n, 100), 5000)
+    def __post_init__(self) -> None:
+        system = self.system
+        default = min(max(10 * system.n, 100), 5000)
         self.max_iter = self.options.max_iter or default
-        self.X = np.zeros((n, t))
+        self.X = np.zeros((system.n, system.width))
         self.residuals = np.where(system.norms > 0, 1.0, 0.0)  # true ones, of X
         self.seen = self.residuals.copy()  # latest known, for the callback
-        target = np.full(t, tol)
+
+    @property
+    def stopped(self) -> str:
+        """What ended columns above tol: a limit, slowness, or else rounding."""
+        return "limit" if self.limit else "slow" if self.slow else "rounding"
+
+    def go(self, tol: float) -> None:
+        """Go on from X until the true residuals are at most tol, or get no smaller."""
+        system = self.system
+        target = np.full(system.width, tol)
         columns = np.flatnonzero(self.residuals > tol)
         R = system.B[:, columns]
+        if self.iteration:
+            R, _ = self._truth(columns, self.X[:, columns])
         # Each sweep runs the recurrence until it claims convergence, then looks at the truth;
         # a column whose truth is no longer halved by a sweep has reached its limiting accuracy.
         while columns.size and not self.limit:
@@ -346,10 +363,8 @@ class _Run:
             open_ = true > tol
             again = open_ & (true <= 0.5 * before)
             given_up = open_ & ~again
-            if given_up.any() and not self.limit and self.stopped != "slow":
-                # but for rounding n iterations are enough for any matrix
-                late = self.iteration >= system.n
-                self.stopped = "slow" if slow[given_up].any() and not late else "rounding"
+            # but for rounding n iterations are enough for any matrix
+            self.slow |= bool(slow[given_up].any()) and self.iteration < system.n
             columns, R = columns[again], R[:, again]
             target[columns] *= 0.5
 

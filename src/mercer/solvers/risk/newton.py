@@ -305,10 +305,8 @@ class NewtonDescent:
             if sharp is not None:
                 e = self._off(x, float(np.finfo(sharp.dtype).eps))
                 e += np.abs(sharp - x.f).astype(float).reshape(self.p.n, -1).max(axis=1)
-            duals = (self.p.balanced(rates),)
-            if self.dual:
-                duals += (self.p.own(x.c, rates),)
-            found = self._proven(x, e, duals)
+            own = (self.p.own(x.c, rates),) if self.dual else ()
+            found = self._proven(x, e, (self.p.balanced(rates), *own))
         return found if x.gradient.any() or not self._is_nothing(found[0]) else (found[0], 0.0)
 
     def _meets(self, x: RiskPoint, gap: float, residual: float) -> bool:
