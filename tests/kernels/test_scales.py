@@ -220,3 +220,10 @@ def test_a_subset_depends_neither_on_order_nor_on_repetition(rng):
     assert median_distance(np.repeat(few, w, axis=0)) == pytest.approx(
         median_distance(few, w), rel=1e-12
     )
+
+
+def test_weights_too_large_to_multiply_have_their_ratios():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    w = 1.0 + np.arange(30) % 3
+    with np.errstate(all="raise"):
+        assert median_distance(X, 1e300 * w) == median_distance(X, w)

@@ -343,6 +343,8 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str | float = "eu
         X = X[:, np.unique(X.indices)].toarray()  # empty columns add nothing
     X = X.astype(np.float64)
     exponent = exponent_of(np.abs(X).max(initial=0.0))
+    # only ratios of weights matter, and products of large ones overflow
+    w = np.ldexp(w, -exponent_of(w.max(initial=0.0)))
     pairs = Pairs(np.ldexp(X, -exponent), w, metric)
     largest, probes = 0.0, []
     stride = max(1, len(w) * (len(w) - 1) // (2 * PROBES))
