@@ -16,7 +16,7 @@ from tests.cli.houses import house_columns, line, write
 
 def test_report_and_file(mercer, houses, tmp_path):
     path = tmp_path / "m.mercer"
-    outcome = mercer("fit", houses, "--target", "price", "-o", path)
+    outcome = mercer("fit", houses, "--target", "price", "--model", "ridge", "-o", path)
     assert outcome.code == 0, outcome
     assert outcome.err == ""
     assert line(outcome, "rows").startswith("60 of ")
@@ -76,7 +76,8 @@ def test_parameters_as_asked(mercer, houses, tmp_path):
 def test_same_seed_same_file(mercer, houses, tmp_path):
     files = [tmp_path / f"{i}.mercer" for i in range(3)]
     for path, seed in zip(files, (1, 1, 2), strict=True):
-        assert mercer("fit", houses, "--target", "price", "--seed", seed, "-o", path).code == 0
+        options = ("--seed", seed, "--test-fraction", 0.2, "-o", path)
+        assert mercer("fit", houses, "--target", "price", *options).code == 0
     assert files[0].read_bytes() == files[1].read_bytes()
     assert files[0].read_bytes() != files[2].read_bytes()
 
@@ -105,11 +106,13 @@ def test_classification_is_scored_by_accuracy(mercer, tmp_path):
     x = rng.standard_normal(100)
     labels = np.where(x > 0, "up", "down").tolist()
     table = write(tmp_path / "t.csv", {"x": x.tolist(), "y": labels})
-    outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m")
-    assert outcome.code == 0, outcome
-    right = float(re.search(r"([0-9.]+) % right", line(outcome, "held out"))[1])
-    assert right > 85
-    assert "most frequent class" in line(outcome, "held out")
+    for label, options in (("leave-one-out", ()), ("held out", ("--test-fraction", "0.2"))):
+        out = ("-o", tmp_path / "m", "--force", *options)
+        outcome = mercer("fit", table, "--target", "y", *out)
+        assert outcome.code == 0, outcome
+        right = float(re.search(r"([0-9.]+) % right", line(outcome, label))[1])
+        assert right > 85
+        assert re.search("most frequent class: .*, linear model: [0-9.]+ %", line(outcome, label))
 
 
 def test_whole_number_classes_stay_whole(mercer, tmp_path):
@@ -359,9 +362,8 @@ def test_the_model_kept_is_tuned_on_all_rows(mercer, houses, tmp_path):
     models = []
     for name, fraction in (("a", 0), ("b", 0.2), ("c", 0.5)):
         path = tmp_path / name
-        outcome = mercer(
-            "fit", houses, "--target", "price", "--test-fraction", fraction, "-o", path
-        )
+        options = ("--model", "ridge", "--test-fraction", fraction, "-o", path)
+        outcome = mercer("fit", houses, "--target", "price", *options)
         assert "tuned and fitted on all 60 rows" in line(outcome, "wrote")
         models.append(library.load(path))
     assert "by a model tuned and fitted on the other 30 rows" in line(outcome, "held out")

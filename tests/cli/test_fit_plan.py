@@ -6,10 +6,10 @@ import pytest
 @pytest.mark.parametrize(
     ("options", "owner"),
     [
-        (["--target", "price"], "KernelRidge: cholesky."),
+        (["--target", "price", "--model", "ridge"], "KernelRidge: cholesky."),
         (["--target", "price", "--no-tune"], "KernelRidge: eigen."),
         (["--target", "price", "--kernel", "linear", "--alpha", "2"], "KernelRidge: primal."),
-        (["--target", "town"], "SVC: smo."),
+        (["--target", "town", "--model", "svc"], "SVC: smo."),
         (["--target", "town", "--model", "ridge"], "KernelRidgeClassifier: cholesky."),
         (["--target", "price", "--kernel", "auto"], "KernelRidge: cholesky."),
         (["--target", "price", "--kernel", "columns"], "KernelRidge: cholesky."),
@@ -25,6 +25,18 @@ def test_it_prints_the_plan_and_stops(mercer, houses, tmp_path, monkeypatch, opt
     tuned = "--no-tune" not in options and "--alpha" not in options
     assert ("The search for the kernel's parameters" in outcome.out) == tuned
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("target", ["price", "town"])
+def test_a_feature_machine_says_what_it_would_learn_from(mercer, houses, monkeypatch, target):
+    monkeypatch.setattr("mercer.KernelRidge.fit", lambda *a, **k: pytest.fail("fitted"))
+    for options in ([], ["--model", "features"], ["--time", "2.5"]):
+        outcome = mercer("fit", houses, "--target", target, "--plan", *options)
+        assert outcome.code == 0 and outcome.err == "", outcome
+        assert outcome.out.startswith("A feature machine: metrics of "), outcome
+        assert "30 of either" in outcome.out and "all 60 rows" in outcome.out
+        assert ("with 2.5 s for the search" in outcome.out) == ("--time" in options)
+        assert "KernelRidge: cholesky." in outcome.out and "<- taken" in outcome.out
 
 
 def test_an_output_that_is_named_is_not_written(mercer, houses, tmp_path):

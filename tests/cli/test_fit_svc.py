@@ -44,8 +44,8 @@ def fit(mercer, flowers, tmp_path):
     return run
 
 
-def test_classification_is_by_support_vectors(fit, mercer, tmp_path):
-    outcome, model = fit()
+def test_classification_by_support_vectors(fit, mercer, tmp_path):
+    outcome, model = fit("--model", "svc")
     assert type(model.model_) is SVC and model.model == "svc"
     assert "tuned by cross-validation" in line(outcome, "kernel")
     assert float(line(outcome, "C")) == pytest.approx(model.model_.C, rel=1e-3)
@@ -176,11 +176,12 @@ def test_a_rare_class_that_is_ranked_well_is_not_called_unknowable():
 def test_ridge_where_it_suits_better(fit, tmp_path):
     columns = flower_columns(40)
     columns["kind"][:4] = ["lily"] * 4  # too few for five folds
-    outcome, model = fit(table=write(tmp_path / "rare.csv", columns))
+    one = ("--kernel", "rbf")
+    outcome, model = fit(*one, table=write(tmp_path / "rare.csv", columns))
     assert type(model.model_) is KernelRidgeClassifier
     assert line(outcome, "alpha") and line(outcome, "leave-one-out")
     columns["kind"][4] = "lily"
-    _, model = fit(table=write(tmp_path / "five.csv", columns))
+    _, model = fit(*one, table=write(tmp_path / "five.csv", columns))
     assert type(model.model_) is SVC
     _, model = fit(table=write(tmp_path / "houses.csv", house_columns()), target="price")
     assert isinstance(model, library.TableRegressor)
@@ -192,16 +193,19 @@ def test_the_model_is_named_with_the_reason(fit, mercer, tmp_path):
         return line(said, "model")
 
     outcome, _ = fit()
+    assert line(outcome, "model") == both() == "feature machine"
+    outcome, _ = fit("--kernel", "matern")
     assert line(outcome, "model") == both() == "SVC"
     columns = flower_columns(40)
     columns["kind"][:3] = ["lily"] * 3
-    outcome, _ = fit(table=write(tmp_path / "rare.csv", columns))
+    outcome, _ = fit("--no-tune", table=write(tmp_path / "rare.csv", columns))
     assert line(outcome, "model") == both() == "ridge, because class 'lily' has 3 rows"
     outcome, _ = fit("--alpha", "1")
     assert line(outcome, "model") == both() == "ridge, because --alpha is given"
     outcome, _ = fit("--model", "ridge")
     assert line(outcome, "model") == both() == "ridge"
-    outcome, _ = fit(table=write(tmp_path / "houses.csv", house_columns()), target="price")
+    houses = write(tmp_path / "houses.csv", house_columns())
+    outcome, _ = fit("--no-tune", table=houses, target="price")
     assert line(outcome, "model") == both() == "ridge"
 
 
@@ -220,11 +224,11 @@ def test_a_model_that_guesses_is_told(fit, tmp_path):
         "b": rng.random(80).round(3).tolist(),
         "kind": rng.permutation(["no"] * 60 + ["yes"] * 20).tolist(),
     }
-    outcome, _ = fit(table=write(tmp_path / "noise.csv", noise))
+    outcome, _ = fit("--model", "svc", table=write(tmp_path / "noise.csv", noise))
     assert "better than always the most frequent class on 16 rows" in line(outcome, "remark")
     outcome, _ = fit("--C", "1e6", table=write(tmp_path / "noise.csv", noise))
     assert "worse than always the most frequent class" in line(outcome, "remark")
-    outcome, _ = fit()
+    outcome, _ = fit("--model", "svc")
     assert "remark" not in outcome.out
 
 
@@ -265,8 +269,9 @@ def test_the_best_of_several_kernels(fit, tuned):
 
 
 def test_the_same_seed_gives_the_same_model(fit):
-    first, a = fit("--seed", "4294967295")
-    second, b = fit("--seed", "4294967295")
+    options = ("--model", "svc", "--seed", "4294967295")
+    first, a = fit(*options)
+    second, b = fit(*options)
     assert first.out == second.out
     np.testing.assert_array_equal(a.model_.dual_coef_, b.model_.dual_coef_)
     np.testing.assert_array_equal(a.model_.probA_, b.model_.probA_)
@@ -289,8 +294,9 @@ def test_wrong_combinations(fails, mercer, flowers, houses, tmp_path):
 
 
 # ------------------------------------------------------------------------------------ probabilities
-def test_probabilities(fit, mercer, fails, flowers, tmp_path):
-    _, model = fit()
+@pytest.mark.parametrize("options", [(), ("--model", "svc")], ids=["features", "svc"])
+def test_probabilities(fit, mercer, fails, flowers, tmp_path, options):
+    _, model = fit(*options)
     outcome = mercer("predict", tmp_path / "m.mercer", flowers, "--probabilities")
     assert outcome.code == 0, outcome
     rows = list(csv.reader(io.StringIO(outcome.out)))

@@ -123,7 +123,7 @@ def test_interruption_is_130(mercer, monkeypatch, tmp_path, houses):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tuned", interrupted)
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "_machine", interrupted)
     outcome = mercer("fit", houses, "--target", "price", "-o", tmp_path / "m")
     assert outcome.code == 130
     assert outcome.err == "mercer: interrupted\n"
@@ -136,7 +136,7 @@ def test_an_interruption_says_how_to_go_on(mercer, monkeypatch, tmp_path, houses
         stop.add_note("the same fit goes on from step 3")
         raise stop
 
-    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tuned", interrupted)
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "_machine", interrupted)
     outcome = mercer("fit", houses, "--target", "price", "-o", tmp_path / "m")
     assert outcome.code == 130
     assert outcome.err == "mercer: interrupted; the same fit goes on from step 3\n"
@@ -153,7 +153,7 @@ def test_an_interrupted_program_does_not_wait_for_a_library(monkeypatch, left, h
     def leave(code):
         raise Left(code)
 
-    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tuned", interrupted)
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "_machine", interrupted)
     monkeypatch.setattr(threads, "left_behind", lambda: [1] * left)
     monkeypatch.setattr(os, "_exit", leave)
     words = ["fit", str(houses), "--target", "price", "-o", str(tmp_path / "m")]

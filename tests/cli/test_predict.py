@@ -187,7 +187,7 @@ def test_info(mercer, house_model):
     assert outcome.code == 0, outcome
     for text in (
         "TableRegressor", "'price', regression", "60 rows of houses.csv", "2: area, rooms",
-        "1: town (3)", "RBF(", "R²", library.__version__,
+        "1: town (3)", "feature machine", "importance", "R²", library.__version__,
     ):  # fmt: skip
         assert text in outcome.out
 

@@ -349,10 +349,13 @@ def _table_items():
         (mm.TableClassifier("rbf", model="svc", probability=True), colours()),
         (mm.FeatureMachineRegressor(1, max_rows=10), y),
         (mm.FeatureMachineClassifier(1, max_rows=10), colours()),
+        (mm.TableRegressor(model="features"), y),
+        (mm.TableClassifier(model="features"), colours()),
         (mf.TableEncoder(), y),
         (mm.KernelRidge(mk.RBF(9.0).on(["age", "dose"]) + mk.Categorical(0.3).on("site")), y),
     ):
-        name = f"{type(model).__name__}-table"
+        learns = getattr(model, "model", None) == "features"
+        name = f"{type(model).__name__}-table{'-features' * learns}"
         model.fit(P.take(rows), target)
         yield Item(name, "estimator", model, "table", P.take(new))
 

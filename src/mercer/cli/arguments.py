@@ -459,37 +459,43 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--model",
-        choices=("auto", "ridge", "svc"),
+        choices=("auto", "features", "ridge", "svc"),
         default="auto",
-        help="ridge, or svc for a support vector classifier; auto takes svc for classification "
-        "where every class has 5 rows or more, else ridge (default: auto)",
+        help="features learns which columns matter; ridge and svc, support vectors for classes, "
+        "have one kernel; auto takes features, or what suits the kernel or penalty that is given; "
+        "for text and sequences svc or ridge (default: auto)",
+    )
+    parser.add_argument(
+        "--time",
+        type=positive,
+        metavar="SECONDS",
+        help="after which features tries no further metric (default: as long as it takes, or 60 "
+        "for tables of more than 2000 rows)",
     )
     parser.add_argument(
         "--alpha",
         type=positive_or("loo"),
-        default="loo",
         help="penalty of ridge: loo tunes it with the kernel's scale; a number > 0 fixes it and "
-        "takes the scale from the data (default: loo)",
+        "takes the scale from the data (default with ridge: loo)",
     )
     parser.add_argument(
         "--C",
         type=positive_or("tune"),
-        default="tune",
         metavar="C",
         help="price of a margin violation for svc: tune chooses it with the kernel's scale; a "
-        "number > 0 fixes it and takes the scale from the data (default: tune)",
+        "number > 0 fixes it and takes the scale from the data (default with svc: tune)",
     )
     parser.add_argument(
-        "--no-tune", action="store_true", help="take the kernel's scale from the data"
+        "--no-tune", action="store_true", help="one kernel, its scale taken from the data"
     )
     column_options(parser)
     content_options(parser)
     parser.add_argument(
         "--test-fraction",
         type=fraction,
-        default=0.2,
         metavar="F",
-        help="share of the rows held out to evaluate; 0 holds out none (default: 0.2)",
+        help="share of the rows held out to evaluate; 0 holds out none (default: 0 with features, "
+        "which leaves every row out once, else 0.2)",
     )
     row_options(parser, "the random split")
     table_options(parser)
@@ -502,7 +508,7 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--probabilities",
         action="store_true",
-        help="add a column of probabilities for each class; svc models have them",
+        help="add a column of probabilities for each class; features and svc models have them",
     )
     parser.add_argument(
         "--interval",

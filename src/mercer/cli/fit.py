@@ -1,4 +1,4 @@
-"""``mercer fit``: read a table, tune and evaluate a model, fit it on all rows, save it."""
+"""``mercer fit``: read a table, learn or tune a model, evaluate it, fit it on all rows, save it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import shlex
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,19 +18,36 @@ import numpy as np
 from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
-from mercer.cli.report import HELD_OUT, Score, certificate, evaluate, fit_report, inside_score
+from mercer.cli.report import (
+    HELD_OUT,
+    HELD_SHARE,
+    Score,
+    certificate,
+    evaluate,
+    fit_report,
+    inside_kind,
+    inside_score,
+)
 from mercer.cli.streams import Streamed, streamed
 from mercer.cli.tables import read_table, table_size
 from mercer.domains import RowBlocks, Tables
 from mercer.errors import InvalidInput, NotConverged, figure
-from mercer.kernels import as_kernel
-from mercer.models import TableClassifier, TableRegressor
+from mercer.features import TableEncoder
+from mercer.kernels import Matern, as_kernel
+from mercer.models import (
+    FeatureMachineRegressor,
+    KernelRidge,
+    TableClassifier,
+    TableRegressor,
+)
 from mercer.models.tables import (
     TUNING_ROWS,
     Compared,
     enough_to_tune,
     kernel_for,
     model_for,
+    suits_features,
+    time_for,
     tuned,
 )
 from mercer.selection.tuning import FEWEST, MATRICES
@@ -42,6 +60,7 @@ _AUTO = ("rbf", "matern", "linear")
 _COLUMNS = "columns"  # the kernel that auto_kernel proposes
 _LARGEST = 1e150  # the square of a larger number is none
 _SHORTER = "--no-tune or a smaller --max-rows takes less"
+_SOONER = "--time SECONDS ends the search of metrics"
 _LARGER = np.array([1.0, 1e1, 1e2, 1e3])  # times a penalty that centres cannot be solved for
 _LOO_MATRICES = 2.4  # of n × n numbers that exact leave-one-out errors take
 
@@ -75,16 +94,19 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")
         name = arguments.kernel or (_COLUMNS if data.free else "rbf")
-        if arguments.kernel not in (None, _COLUMNS, "auto"):
-            data = data.encodable()
         kind, why = _kind(data, arguments, fits)
+        if kind == "features" or arguments.kernel not in (None, _COLUMNS, "auto"):
+            data = data.encodable()
         if arguments.plan:
             console.say(_plan(kind, name, data, arguments, fits))
             return
         told = kind, name, data, arguments, console
-        found = _fit_blocks(*told, most) if fits and most else _fit_memory(*told)
+        if kind == "features":
+            found = _fit_features(data, arguments, console)
+        else:
+            found = _fit_blocks(*told, most) if fits and most else _fit_memory(*told)
         data, model, choice, held_out, inside = found
-    model.notes_ = _notes(data, choice, why, held_out, inside)
+    model.notes_ = _notes(data, model, choice, why, held_out, inside)
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
     how = choice.how, choice.compared
@@ -96,11 +118,50 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 _Fit = tuple[Prepared, Any, _Choice, Score | None, Score | None]
 
 
+def _fit_features(data: Prepared, arguments: argparse.Namespace, console: Console) -> _Fit:
+    """Learn metrics from all rows. Rows that it leaves out tell its error; others if asked for."""
+    share = arguments.test_fraction or 0.0
+    train, test = _split(data, arguments, share)
+    held_out: Score | None = None
+    if len(test):
+        with console.stage(f"learning metrics from {len(train)} rows to evaluate", _SOONER):
+            part = data.take(train)
+            trial = _machine(data, arguments).fit(part.table, part.target)
+            held_out = evaluate(data, trial, train, test)
+    with console.stage(f"learning metrics from {len(data)} rows", _SOONER):
+        start = time.monotonic()
+        model = _machine(data, arguments).fit(data.table, data.target)
+        took = time.monotonic() - start
+    with console.stage(f"comparing with a linear model on {len(data)} rows"):
+        inside = inside_score(data, model, arguments.seed)
+    how = f"{took:.1f} s, {_time_allowed(model.model_.max_time)}"
+    return data, model, _Choice("features", None, "", how), held_out, inside
+
+
+def _time_allowed(seconds: float | None) -> str:
+    """Return in words how long a search of metrics may take."""
+    if seconds is None:
+        return "without a limit for a table of this size (--time SECONDS sets one)"
+    return f"with {figure(seconds)} s for the search of metrics (--time SECONDS)"
+
+
+def _machine(data: Prepared, arguments: argparse.Namespace) -> Any:
+    """Return the model of a table that learns its metrics, as yet unfitted."""
+    make = TableRegressor if data.task == "regression" else TableClassifier
+    return make(
+        categorical=data.categories,
+        max_categories=arguments.max_categories,
+        model="features",
+        max_time=arguments.time,
+    )
+
+
 def _fit_memory(
     kind: str, name: str, data: Prepared, arguments: argparse.Namespace, console: Console
 ) -> _Fit:
     """Choose, evaluate and fit on rows in memory."""
-    train, test = _split(data, arguments)
+    share = HELD_SHARE if arguments.test_fraction is None else arguments.test_fraction
+    train, test = _split(data, arguments, share)
     with console.stage(f"choosing the kernel's parameters on {len(train)} rows", _SHORTER):
         choice = _choose(kind, name, data.take(train), arguments)
     held_out: Score | None = None
@@ -150,7 +211,7 @@ def _solved(
 
     The search found it by an exact fit of some rows, which takes penalties down to rounding.
     """
-    found, open_ = float(choice.penalty), arguments.alpha == "loo"
+    found, open_ = float(choice.penalty), arguments.alpha in (None, "loo")
     for alpha in (found * (_LARGER if open_ else _LARGER[:1])).tolist():
         choice = replace(choice, penalty=alpha)
         with warnings.catch_warnings():
@@ -175,14 +236,19 @@ def _solved(
 
 
 def _kind(data: Prepared, arguments: argparse.Namespace, fits: int) -> tuple[str, str]:
-    """Return "svc" or "ridge", as asked or what suits the data, and why if that may surprise."""
+    """Return a word of --model, as asked or what suits the data, and why if that may surprise."""
     kind, why = _kind_in_memory(data, arguments)
+    if arguments.time is not None and (fits or kind != "features"):
+        raise InvalidInput(
+            f"--time limits the search of metrics, which is that of --model features, and this "
+            f"is a fit of {'ridge' if fits else kind}; leave it out."
+        )
     if not fits:
         return kind, why
-    if kind == "svc" and (why or arguments.model == "svc"):
+    if kind != "ridge" and (why or arguments.model == kind):
         raise InvalidInput(
-            f"{data.path}: --model svc needs all rows in memory, and {data.sampled_from} rows do "
-            f"not fit; give --model ridge, which reads them in blocks, or --max-rows {fits}, or "
+            f"{data.path}: --model {kind} needs all rows in memory, and {data.sampled_from} rows "
+            f"do not fit; give --model ridge, which reads them in blocks, or --max-rows {fits}, or "
             "allow more with --memory."
         )
     return "ridge", "on rows in blocks, because the table does not fit the memory budget"
@@ -195,7 +261,14 @@ def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str,
             f"{data.path}: --model svc is for classification, and {data.target_name!r} is a "
             f"regression target ({data.why}); use --model ridge, or --task classification."
         )
-    fixed = [n for n, open_ in (("alpha", "loo"), ("C", "tune")) if getattr(arguments, n) != open_]
+    fixed = [name for name in ("alpha", "C") if getattr(arguments, name) is not None]
+    one = [f"--{n}" for n in ("kernel", *fixed) if getattr(arguments, n) is not None]
+    one += ["--no-tune"] * arguments.no_tune
+    if asked == "features" and one:
+        raise InvalidInput(
+            f"{one[0]} is for a model of one kernel, and --model features learns several from the "
+            f"rows; leave {one[0]} out, or give --model ridge."
+        )
     if "alpha" in fixed and ("C" in fixed or asked == "svc"):
         raise InvalidInput("--alpha is the penalty of ridge, not of svc; give --C instead.")
     if "C" in fixed and (asked == "ridge" or data.task == "regression"):
@@ -204,21 +277,25 @@ def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str,
         return asked, ""
     if fixed:
         return ("svc" if "C" in fixed else "ridge"), f"because --{fixed[0]} is given"
+    if not one and suits_features(len(data), bool(data.free)):
+        return "features", ""
     if data.task == "regression":
         return "ridge", ""
     return model_for(data.target)
 
 
-def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+def _split(
+    data: Prepared, arguments: argparse.Namespace, share: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows to choose and train on, and rows to evaluate on: a share of each class."""
     n = len(data)
-    if arguments.test_fraction == 0 or n < HELD_OUT:
+    if share == 0 or n < HELD_OUT:
         return np.arange(n), np.arange(0)
     rng = np.random.default_rng(arguments.seed)
     groups = [np.arange(n)]
     if data.task == "classification":
         groups = [np.flatnonzero(data.target == c) for c in np.unique(data.target)]
-    test = [rng.permutation(g)[: round(arguments.test_fraction * len(g))] for g in groups]
+    test = [rng.permutation(g)[: round(share * len(g))] for g in groups]
     held = np.sort(np.concatenate(test))
     return np.setdiff1d(np.arange(n), held), held
 
@@ -270,6 +347,8 @@ def _plan(
 
     Of a table that does not fit, but for `fits` rows, it is a fit on blocks.
     """
+    if kind == "features":
+        return _plan_features(data, arguments)
     if name == "auto":
         name = _COLUMNS if data.free else _AUTO[0]
     penalty, is_tuned = _penalty(kind, data, arguments)
@@ -292,6 +371,24 @@ def _plan(
     return told
 
 
+def _plan_features(data: Prepared, arguments: argparse.Namespace) -> str:
+    """Return what a feature machine would do, and what one of its ridge regressions would take."""
+    seconds = time_for(len(data)) if arguments.time is None else arguments.time
+    encoder = TableEncoder(data.categories, arguments.max_categories)
+    Z = encoder.fit(data.table).transform(data.table)
+    classes = len(np.unique(data.target)) if data.task == "classification" else 1
+    target = np.zeros((len(Z), classes if classes > 2 else 1))
+    machine = FeatureMachineRegressor()
+    half = min(machine.max_rows, len(Z) // 2)
+    member = KernelRidge(Matern(nu=1.5), alpha=1.0, fit_intercept=True)
+    return (
+        f"A feature machine: metrics of {Z.shape[1]} encoded columns are learned from two halves "
+        f"of the rows, {half} of either at most, {_time_allowed(seconds)}. The best few are tried "
+        f"on all {len(Z)} rows, and {machine.n_models} at most are kept, each with a ridge "
+        f"regression such as this one:\n{member.plan(Z, target)}"
+    )
+
+
 def _most_exact() -> int:
     """Return how many rows the search, an exact fit and its leave-one-out error have memory for."""
     entries = get_config().memory // 8
@@ -312,7 +409,8 @@ def _repeated(Z: Any, target: Any, n: int) -> RowBlocks:
 
 def _penalty(kind: str, data: Prepared, arguments: argparse.Namespace) -> tuple[float | str, bool]:
     """The penalty before a search, and whether it is searched for, on rows enough."""
-    penalty = arguments.alpha if kind == "ridge" else arguments.C
+    given, open_ = (arguments.alpha, "loo") if kind == "ridge" else (arguments.C, "tune")
+    penalty = open_ if given is None else given
     enough = enough_to_tune(data.target, kind == "svc")
     is_tuned = penalty in ("loo", "tune") and not arguments.no_tune and enough
     return 1.0 if penalty == "tune" else penalty, is_tuned
@@ -369,7 +467,12 @@ def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace, **op
 
 
 def _notes(
-    data: Prepared, choice: _Choice, why: str, held_out: Score | None, inside: Score | None
+    data: Prepared,
+    model: Any,
+    choice: _Choice,
+    why: str,
+    held_out: Score | None,
+    inside: Score | None,
 ) -> dict[str, Any]:
     notes: dict[str, Any] = {
         "mercer": __version__,
@@ -377,14 +480,14 @@ def _notes(
         "target": data.target_name,
         "task": data.task,
         "rows": len(data) - (held_out.rows if inside is None and held_out else 0),
-        "kernel": choice.how,
         "missing": data.missing(),
         "categories": data.distinct(),
         "free": data.free,
     }
+    if choice.model != "features":
+        notes["kernel"] = choice.how
     if inside is not None:
-        kind = "leave_one_out" if choice.model == "ridge" else "cross_validation"
-        notes[kind] = inside.as_dict()
+        notes[inside_kind(model, inside)] = inside.as_dict()
     if choice.compared:
         notes["compared"] = choice.compared
     if why:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mercer.cli.files import read_model
 from mercer.cli.report import (
+    INSIDE,
     Score,
     column_lines,
+    kernel_lines,
     layout,
     model_lines,
     model_text,
@@ -46,17 +48,14 @@ def _about(model: Any) -> list[tuple[str, str]]:
     counts = (notes.get(key, {}) for key in ("missing", "categories", "free"))
     lines += column_lines(model.encoder_, *counts)
     lines.append(("model", model_text(model, notes.get("model", ""))))
-    lines.append(("kernel", str(model.kernel_)))
+    lines += kernel_lines(model)
     lines += model_lines(model, notes.get("rows"))
     by_class: list[tuple[str, str]] = []
-    for label, key in (
-        ("held out", "held_out"),
-        ("leave-one-out", "leave_one_out"),
-        ("folds", "cross_validation"),
-    ):
+    for key, label in {"held_out": "held out", **INSIDE}.items():
         if key in notes:
             score = Score(**notes[key])
             lines.append((label, f"{score.rows} rows: {score}"))
+            lines += score.interval()
             if not by_class:  # of the rows held out, or else of all
                 by_class = score.lines()
                 lines += by_class

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,20 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from mercer.errors import figure, shortened
+from mercer.errors import MercerError, figure, shortened
 from mercer.features import TableColumns
 from mercer.memory import human
+from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.models.margin import stratified_folds
+from mercer.models.tables import MACHINES
 
 if TYPE_CHECKING:
     from mercer.cli.preparation import Prepared
 
-# ---- How well a model predicts, beside the simplest prediction there is ----
+# ---- How well a model predicts, beside the simplest prediction there is and a linear model ----
 
 
 FOLDS = 5
 FEW = 5  # rows below which a score is chance
 HELD_OUT = 20  # rows from which some are held out
+HELD_SHARE = 0.2  # of the rows, where nothing is said and they are not left out one by one
+COVERAGE = 0.9  # of the interval that is told
 _ORDERED = 0.6  # AUC from which a model that is wrong as often as the simplest is of some use
 _MATRIX = 8  # classes up to which the confusion is shown whole
 
@@ -37,6 +42,8 @@ class Score:
     error: float  # root mean squared error, or share of wrong classes
     baseline: float  # error of the mean of the target, or of its most frequent class
     classes: dict[str, Any] | None = None  # of a classification, what `_counted` returns
+    linear: float | None = None  # error of a linear model on the same rows
+    reach: float | None = None  # of a regression, the error that `COVERAGE` of the rows keep below
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -67,15 +74,22 @@ class Score:
     def __str__(self) -> str:
         if self.rows < FEW:
             return "too few for a score"
+        line = self.linear
         if self.measure == "accuracy":
-            return (
-                f"{figure(100 * self.value)} % right "
-                f"(always the most frequent class: {figure(100 * (1 - self.baseline))} %)"
-            )
-        return (
-            f"R² {figure(self.value)}, RMSE {figure(self.error)} "
-            f"(mean of the target: {figure(self.baseline)})"
-        )
+            simple = f"always the most frequent class: {figure(100 * (1 - self.baseline))} %"
+            simple += "" if line is None else f", linear model: {figure(100 * (1 - line))} %"
+            return f"{figure(100 * self.value)} % right ({simple})"
+        simple = f"mean of the target: {figure(self.baseline)}"
+        simple += "" if line is None else f", linear model: {figure(line)}"
+        return f"R² {figure(self.value)}, RMSE {figure(self.error)} ({simple})"
+
+    def interval(self) -> list[tuple[str, str]]:
+        """Return a line on how far numbers are from their predictions, if that is known."""
+        if self.reach is None or self.rows < FEW:
+            return []
+        share = f"{figure(100 * COVERAGE)} %"
+        reach = figure(self.reach)
+        return [("interval", f"{share} of new rows lie within ± {reach} of the prediction")]
 
     def lines(self) -> list[tuple[str, str]]:
         """Return what a report says of each class; in brackets that of the simplest prediction."""
@@ -83,6 +97,9 @@ class Score:
         if told is None or self.rows < FEW:
             return []
         lines = []
+        if "certainty" in told:
+            sure, right = figure(100 * told["certainty"]), figure(100 * self.value)
+            lines.append(("certainty", f"on average {sure} % sure of its class, {right} % right"))
         if "auc" in told:
             mean = ", mean over the classes" if len(told["labels"]) > 2 else ""
             lines.append(("AUC", f"{figure(told['auc'])} (by chance: 0.5){mean}"))
@@ -137,7 +154,35 @@ def evaluate(data: Prepared, model: Any, train: np.ndarray, test: np.ndarray) ->
     if data.task == "classification":
         counts = np.unique(seen, return_counts=True)
     mean = 0.0 if counts else float(seen.mean())
-    return judge(model, data.table.take(test), data.target[test], mean, counts)
+    score = judge(model, data.table.take(test), data.target[test], mean, counts)
+    return replace(score, linear=_linear_error(data, model, train, test))
+
+
+def _linear_error(data: Prepared, model: Any, train: np.ndarray, test: np.ndarray) -> float | None:
+    """Return the error of a linear model of the encoded columns; None where they are not encoded.
+
+    Rows among those it is fitted to are left out one by one.
+    """
+    if isinstance(model.encoder_, TableColumns):
+        return None
+    true = data.target
+    how: dict[str, Any] = {"alpha": "loo", "fit_intercept": True}
+    Z = model.encode(data.table)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what went badly for it shows in its error
+            if data.task == "classification":
+                line = KernelRidgeClassifier("linear", **how).fit(Z[train], true[train])
+            else:
+                unit = float(np.abs(true[train]).max()) or 1.0
+                line = KernelRidge("linear", **how).fit(Z[train], true[train] / unit)
+            apart = len(np.intersect1d(train, test)) == 0
+            found = line.predict(Z[test]) if apart else line.loo()[np.searchsorted(train, test)]
+    except MercerError:
+        return None
+    if data.task == "classification":
+        return float(np.mean(found != true[test]))
+    return unit * float(np.sqrt(np.mean((found - true[test] / unit) ** 2)))
 
 
 def judge(
@@ -162,24 +207,75 @@ def judge(
 def inside_score(data: Prepared, model: Any, seed: int) -> Score:
     """Return the score of a fitted model on the rows it was fitted on, each predicted without it.
 
-    Ridge models: exact leave-one-out. Support vector classifiers: five folds with the kernel and C
-    of the model. The encoder is kept in both.
+    Ridge models: exact leave-one-out. Feature machines: their left-out predictions, of all rows or
+    of those that were set apart. Support vector classifiers: five folds with the kernel and C of
+    the model. The encoder is kept in all.
     """
+    everything = np.arange(len(data))
+    if isinstance(model.model_, MACHINES):
+        return _left_out_score(data, model)
+    linear = _linear_error(data, model, everything, everything)
     if hasattr(model, "loo"):
         true, predicted = data.target, model.loo()
         if data.task == "regression":
-            return _regression_score(true, predicted, float(true.mean()))
+            score = _regression_score(true, predicted, float(true.mean()))
+            return replace(score, linear=linear, reach=_reach(true - predicted))
         counted = np.unique(true, return_counts=True)
         values = model.loo_decision_function()
         classes = _counted(true, predicted, counted, values)
-        return replace(_class_score(true, predicted, counted), classes=classes)
+        return replace(_class_score(true, predicted, counted), classes=classes, linear=linear)
     fold = stratified_folds(data.target, FOLDS, (seed + 1) % 2**32)
     pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
     inside = clone(model.model_).set_params(kernel=model.kernel_, probability=False)
     path = inside.path(model.encode(data.table), data.target, [inside.C], cv=pairs)
     right = float(np.average(path.scores[0], weights=[len(test) for _, test in pairs]))
     counts = np.unique(data.target, return_counts=True)[1]
-    return Score(len(data), "accuracy", right, 1.0 - right, 1.0 - float(counts.max() / len(data)))
+    usual = 1.0 - float(counts.max() / len(data))
+    return Score(len(data), "accuracy", right, 1.0 - right, usual, linear=linear)
+
+
+def _left_out_score(data: Prepared, model: Any) -> Score:
+    """Return the score of a feature machine at rows that it left out, in metrics of others."""
+    machine, everything = model.model_, np.arange(len(data))
+    left_out = machine.left_out_
+    known = np.flatnonzero(~np.isnan(left_out if left_out.ndim == 1 else left_out[:, 0]))
+    linear = _linear_error(data, model, everything, known)
+    true, left_out = data.target[known], left_out[known]
+    if data.task == "regression":
+        score = _regression_score(true, left_out, float(data.target.mean()))
+        # weights of its members come from other rows in this one
+        error = machine.left_out_error_ * float(np.ravel(machine.y_scale_)[0])
+        ratio = error / score.error if score.error else 1.0
+        score = replace(score, value=1.0 - (1.0 - score.value) * ratio**2, error=error)
+        return replace(score, linear=linear, reach=_reach(true - left_out))
+    counted = np.unique(data.target, return_counts=True)
+    predicted = model.classes_[left_out.argmax(axis=1)]
+    values = model.loo_decision_function()[known]
+    classes = _counted(true, predicted, counted, values, left_out)
+    return replace(_class_score(true, predicted, counted), classes=classes, linear=linear)
+
+
+def _reach(errors: np.ndarray) -> float | None:
+    """Return how far errors at rows left out reach with the coverage told; None of too few."""
+    rank = int(np.ceil(COVERAGE * (len(errors) + 1)))
+    return float(np.sort(np.abs(errors))[rank - 1]) if rank <= len(errors) else None
+
+
+#: Kinds of scores on the rows of a fit, by their keys in notes, and what reports call them.
+INSIDE = {
+    "leave_one_out": "leave-one-out",
+    "set_apart": "set apart",
+    "cross_validation": "folds",
+}
+
+
+def inside_kind(model: Any, score: Score) -> str:
+    """Return which of `INSIDE` the score of a fitted model is."""
+    if not hasattr(model, "loo"):
+        return "cross_validation"
+    if isinstance(model.model_, MACHINES) and score.rows < len(model.model_.left_out_):
+        return "set_apart"
+    return "leave_one_out"
 
 
 def _class_score(
@@ -230,6 +326,7 @@ def _counted(
         told["auc"] = float(np.mean(areas))
     if chances is not None and np.isin(true, known).all():
         column = np.searchsorted(known, true)
+        told["certainty"] = float(chances.max(axis=1).mean())
         told["log_loss"] = _log_loss(chances[np.arange(len(true)), column])
         told["usual_log_loss"] = _log_loss((counts / counts.sum())[column])
     return told
@@ -251,6 +348,7 @@ def _log_loss(chances: np.ndarray) -> float:
 
 _WIDTH = 12
 _SHOWN = 12
+_IMPORTANT = 5  # columns
 
 
 def fit_report(
@@ -276,7 +374,7 @@ def fit_report(
         *column_lines(model.encoder_, data.missing(), data.distinct(), data.free),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
         ("model", model_text(model, why)),
-        ("kernel", f"{model.kernel_}, {how}"),
+        *kernel_lines(model, how),
         *compared_lines(compared),
         *model_lines(model, len(data)),
     ]
@@ -291,8 +389,9 @@ def fit_report(
         fitted = f"{len(data) - (held_out.rows if held_out else 0)} rows"
     else:
         judged = inside if held_out is None or held_out.rows < FEW else held_out
-        inner = "leave-one-out" if hasattr(model, "loo") else "folds"
+        inner = INSIDE[inside_kind(model, inside)]
         lines.append((inner, f"{inside.rows} rows: {inside}"))
+        lines += inside.interval()
         if judged is inside:
             lines += inside.lines()
     remarks = [*data.remarks.values(), judged.remark() if judged else ""]
@@ -316,12 +415,36 @@ def compared_lines(compared: Mapping[str, Mapping[str, float]]) -> list[tuple[st
 def model_text(model: Any, why: str = "") -> str:
     """Return the name of the model inside a table model, and why it was taken."""
     name = type(model.model_).__name__
+    if isinstance(model.model_, MACHINES):
+        name = "feature machine"
     return ("ridge" if name.startswith("KernelRidge") else name) + (f", {why}" if why else "")
 
 
+def kernel_lines(model: Any, how: str = "") -> list[tuple[str, str]]:
+    """Return a line on the kernel of a model, or on the time that a search of metrics took."""
+    if isinstance(model.model_, MACHINES):
+        return [("time", how)] if how else []
+    return [("kernel", f"{model.kernel_}, {how}" if how else str(model.kernel_))]
+
+
+def _machine_lines(machine: Any) -> list[tuple[str, str]]:
+    """Return lines on the members of a feature machine and on the columns that matter most."""
+    order = np.argsort(-machine.weights_, kind="stable")
+    members = [f"{100 * machine.weights_[k]:.0f} % {machine.ways_[k]}" for k in order]
+    shares, spread = 100 * machine.importances_, 100 * machine.importances_std_
+    first = np.argsort(-shares, kind="stable")[:_IMPORTANT]
+    names = machine.encoder_.columns_
+    columns = [f"{_cut(str(names[j]))} {shares[j]:.0f} % (± {spread[j]:.0f})" for j in first]
+    more = len(shares) - len(first)
+    told = ", ".join(columns) + (f", {more} more {100 - shares[first].sum():.0f} %" if more else "")
+    return [("members", "; ".join(members)), ("importance", told)]
+
+
 def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
-    """Return lines on the penalty of a fitted model, and on its support vectors if it has any."""
+    """Return lines on the penalty of a fitted model and its support vectors, or on its members."""
     inside = model.model_
+    if isinstance(inside, MACHINES):
+        return _machine_lines(inside)
     if not hasattr(inside, "support_kind_"):
         kept = inside.kernel_.domain.size(inside.X_fit_)
         fitted = vars(inside).get("n_rows_", kept)

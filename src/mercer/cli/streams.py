@@ -20,7 +20,7 @@ import numpy as np
 
 from mercer.cli.files import missing
 from mercer.cli.preparation import Prepared
-from mercer.cli.report import HELD_OUT, Score, judge
+from mercer.cli.report import HELD_OUT, HELD_SHARE, Score, judge
 from mercer.cli.tables import FileTable, drawn_rows, table_batches
 from mercer.domains import RowBlocks
 from mercer.domains.blocks import pyarrow_parquet
@@ -138,7 +138,8 @@ class _Typed:
         """Return the rows to hold out, none of which told what the columns hold."""
         n, arguments = self.data.sampled_from, self.arguments
         most = min(MOST_HELD, get_config().memory // _HELD_ROW)
-        count = min(most, round(arguments.test_fraction * n)) if n >= HELD_OUT else 0
+        share = HELD_SHARE if arguments.test_fraction is None else arguments.test_fraction
+        count = min(most, round(share * n)) if n >= HELD_OUT else 0
         if not count:
             return np.zeros(0, dtype=np.int64)
         some = np.random.default_rng([arguments.seed, 1]).choice(n, count, replace=False)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import mercer
 from mercer import RowBlocks
@@ -163,14 +164,15 @@ def test_kernels_on_columns_and_proposed_ones_take_blocks(folder, frame, target)
 
 def test_what_is_left_out_is_tuned_as_in_memory(folder, frame, target):
     blocks = blocks_of(folder, block_rows=50)
-    model, expected = TableRegressor().fit(blocks), TableRegressor().fit(frame, target)
+    ridge = TableRegressor(model="ridge")
+    model, expected = TableRegressor().fit(blocks), clone(ridge).fit(frame, target)
     assert model.alpha_ == pytest.approx(expected.alpha_, rel=1e-3)
     np.testing.assert_allclose(model.kernel_.theta, expected.kernel_.theta, rtol=1e-3)
     assert (TableRegressor().fit(blocks).predict(frame) == model.predict(frame)).all()
     assert TableRegressor(alpha=1.0).fit(blocks).alpha_ == 1.0
     weight = np.arange(N) % 3
     heavy = TableRegressor().fit(RowBlocks.from_parquet(folder, "y", weight="w"))
-    light = TableRegressor().fit(frame, target, sample_weight=weight)
+    light = clone(ridge).fit(frame, target, sample_weight=weight)
     assert heavy.alpha_ == pytest.approx(light.alpha_, rel=1e-3)
     labels = np.where(target > np.median(target), "high", "low")
     found = TableClassifier().fit(blocks_of(folder), labels)

@@ -3,8 +3,11 @@ from mercer.models.tables.proposal import (
     Compared as Compared,
     kernel_for as kernel_for,
     model_for as model_for,
+    suits_features as suits_features,
+    time_for as time_for,
 )
 from mercer.models.tables.regressor import (
+    MACHINES as MACHINES,
     TUNING_ROWS as TUNING_ROWS,
     TableRegressor as TableRegressor,
     enough_to_tune as enough_to_tune,

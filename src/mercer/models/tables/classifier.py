@@ -1,4 +1,4 @@
-"""Classification on tables, by ridge or by support vectors: columns encoded, one object to save."""
+"""Classification on tables, in learned metrics, by ridge or by support vectors."""
 
 from __future__ import annotations
 
@@ -11,55 +11,74 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
 from mercer.domains import RowBlocks, is_missing, to_host
-from mercer.errors import InvalidInput, naming, speaks
-from mercer.estimator import accuracy, as_stream, check_weights, takes_blocks
+from mercer.errors import InvalidInput, naming, speaks, who
+from mercer.estimator import (
+    accuracy,
+    as_stream,
+    check_labels,
+    check_weights,
+    class_weights,
+    count_targets,
+    takes_blocks,
+)
 from mercer.models.margin import SVC
+from mercer.models.metric import FeatureMachineClassifier
 from mercer.models.ridge import KernelRidgeClassifier
 from mercer.models.tables.proposal import model_for
-from mercer.models.tables.regressor import Inside, TableModel
+from mercer.models.tables.regressor import MACHINES, Inside, TableModel
+
+LEAST = np.finfo(float).tiny  # a probability that has a logarithm
 
 
 def _inner(model: Any) -> str:
-    """Return what a table model has inside, "ridge" or "svc"; "" where the rows are to say."""
+    """Return what a table model has inside, a word of `model`; "" where the rows are to say."""
     if "model_" in vars(model):
+        if isinstance(model.model_, MACHINES):
+            return "features"
         return "svc" if isinstance(model.model_, SVC) else "ridge"
-    return model.model or ("" if model.kernel is None else "ridge")
+    return model._asked
 
 
 def _with_ridge(model: Any) -> bool:
     if _inner(model) == "svc":
         raise AttributeError(
-            "TableClassifier: exact leave-one-out is that of model='ridge'; score model='svc' by "
-            "sklearn.model_selection.cross_val_score."
+            "TableClassifier: rows are left out by model='ridge' and model='features'; score "
+            "model='svc' by sklearn.model_selection.cross_val_score."
         )
     return True
 
 
 def _with_probability(model: Any) -> bool:
     kind, asked = _inner(model), model.probability
-    if kind and "model_" in vars(model):
-        asked = kind == "svc" and model.model_.probability
+    if kind == "svc" and "model_" in vars(model):
+        asked = model.model_.probability
     elif asked is None:
-        asked = model.kernel is None and model.model is None
-    if kind == "ridge" or not asked:
+        asked = model.kernel is None and model.model in (None, "auto")
+    if kind != "features" and (kind == "ridge" or not asked):
         raise AttributeError(
-            "TableClassifier: it has no probabilities; fit it with model='svc', probability=True, "
-            "which needs all rows in memory. Those of RowBlocks are fitted by model='ridge': fit a "
-            "sample, X, y, weight = blocks.sample(20000, with_targets=True); or, where all columns "
-            "are numbers, KernelLogisticRegression(solver='falkon'), which takes all blocks."
+            "TableClassifier: it has no probabilities; fit it with model='features', or with "
+            "model='svc', probability=True, which need all rows in memory. Those of RowBlocks are "
+            "fitted by model='ridge': fit a sample, X, y, weight = blocks.sample(20000, "
+            "with_targets=True); or, where all columns are numbers, "
+            "KernelLogisticRegression(solver='falkon'), which takes all blocks."
         )
     return True
 
 
 class TableClassifier(ClassifierMixin, TableModel):
-    """Classification by a kernel on a table with columns of mixed kinds.
+    """Classification on a table with columns of mixed kinds.
+
+    With nothing said it is a `FeatureMachineClassifier`, which learns from the rows how much each
+    column matters; with a kernel, or for a table with text, strings or graphs, a classifier of one
+    kernel on encoded rows or on columns.
 
     Parameters
     ----------
     kernel : Kernel or str, optional
         Kernel on encoded rows, as for `KernelRidgeClassifier` and `SVC`; or a kernel on columns,
         whose names and positions are those of the table; or "auto", what `auto_kernel` proposes.
-        Left out, it is proposed and tuned as that of `TableRegressor`, together with the penalty.
+        Left out, with ``model="ridge"`` and ``model="svc"``, it is proposed and tuned as that of
+        `TableRegressor`, together with the penalty.
     alpha : float or "loo", optional
         Ridge; "loo" takes the one with the least leave-one-out error. Left out, it is tuned where
         the kernel is left out too, and 1.0 for a kernel that is given.
@@ -69,32 +88,42 @@ class TableClassifier(ClassifierMixin, TableModel):
     max_categories : int, default=100
         The most frequent categories that the encoder keeps of each column.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike.
-    model : {"ridge", "svc"}, optional
-        `KernelRidgeClassifier`, which has exact leave-one-out, or `SVC`, which keeps support
-        vectors only and can have probabilities. Left out, "ridge" for a kernel that is given; else
-        "svc" where every class has five rows or more, or `C` is given, and "ridge" where not, or
-        `alpha` is given. Rows in `RowBlocks` are always fitted by "ridge", without probabilities.
+        Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike,
+        also in the probabilities.
+    model : {"auto", "features", "ridge", "svc"}, optional
+        "features" is a `FeatureMachineClassifier`, which has probabilities; "ridge" a
+        `KernelRidgeClassifier`, which has exact leave-one-out; "svc" an `SVC`, which keeps support
+        vectors only and can have probabilities. "auto", which is meant where it is left out, takes
+        "ridge" for a kernel or `alpha` that is given and "svc" for `C`; else "features" where the
+        table has 5 rows of positive weight or more and no text, strings or graphs; else "svc" where
+        every class has five rows or more, and "ridge" where not. Rows in `RowBlocks` are always
+        fitted by "ridge", without probabilities.
     C : float, optional
         The price of a margin violation, for ``model="svc"``; left out as `alpha`.
     probability : bool, optional
         Whether ``model="svc"`` fits probabilities as well, for `predict_proba`. Left out, it does
         where kernel and model are left out too.
+    max_time : float, optional
+        Seconds after which a feature machine tries no further metric. Left out, there is no limit
+        up to 2000 rows, and one of 60 seconds beyond.
 
     Attributes
     ----------
     encoder_ : TableEncoder or TableColumns
         The fitted encoder; of a kernel on columns, those that it looks at.
-    alpha_ : float
-        The ridge used, with ``model="ridge"``.
-    model_ : KernelRidgeClassifier or SVC
-        The fitted model on encoded rows.
+    model_ : FeatureMachineClassifier, KernelRidgeClassifier or SVC
+        The fitted model; those of one kernel are fitted to encoded rows.
     classes_ : ndarray
         The classes.
+    importances_, importances_std_ : ndarray of shape (n_columns,)
+        The share of each column in the metric of a feature machine, and how far two halves of the
+        rows disagree about it.
+    alpha_ : float
+        The ridge used, with ``model="ridge"``.
     function_ : Function
-        The solution, a function of encoded rows: that of `model_`.
+        The solution, a function of encoded rows: that of `model_`, with one kernel.
     margin_ : float or array
-        The geometric margin of `model_`, in feature space.
+        The geometric margin of `model_`, in feature space, with one kernel.
     notes_ : dict
         What a caller wants to be kept with the model.
 
@@ -112,12 +141,23 @@ class TableClassifier(ClassifierMixin, TableModel):
     ['grower 1', 'grower 3']
     """
 
-    _parameters = {
+    _parameters = TableModel._parameters | {
         "model": checks.Maybe(
-            checks.Word("ridge", "svc", says="give 'ridge' (KernelRidgeClassifier) or 'svc' (SVC)")
+            checks.Word(
+                "auto",
+                "features",
+                "ridge",
+                "svc",
+                says="give 'auto', 'features' (FeatureMachineClassifier), 'ridge' "
+                "(KernelRidgeClassifier) or 'svc' (SVC)",
+            )
         )
     }
-    _classes_of_models = {"ridge": KernelRidgeClassifier, "svc": SVC}
+    _classes_of_models = {
+        "features": FeatureMachineClassifier,
+        "ridge": KernelRidgeClassifier,
+        "svc": SVC,
+    }
 
     score = accuracy
 
@@ -132,10 +172,10 @@ class TableClassifier(ClassifierMixin, TableModel):
         model: str | None = None,
         C: float | None = None,
         probability: bool | None = None,
+        max_time: float | None = None,
     ):
-        super().__init__(kernel, alpha, categorical, max_categories)
+        super().__init__(kernel, alpha, categorical, max_categories, model, max_time)
         self.class_weight = class_weight
-        self.model = model
         self.C = C
         self.probability = probability
 
@@ -158,14 +198,36 @@ class TableClassifier(ClassifierMixin, TableModel):
         TableClassifier
             The model itself.
         """
+        checks.check_parameters(self)
+        if self._suits_features(X, y, sample_weight):
+            y = to_host(y, "y")
+            _refuse_missing(y)
+            machine = self._machine(X, y, self._class_weighted(y, sample_weight))
+            self._keep(machine.encoder_, machine)
+            return self
         inside = self._inside(X, y, sample_weight)
         margin = inside.settled["model"] == "svc"
-        self._keep(inside, self._fitted(inside, self.C if margin else self.alpha, margin))
+        model = self._fitted(inside, self.C if margin else self.alpha, margin)
+        self._keep(inside.encoder, model, inside.compared)
         return self
+
+    def _class_weighted(self, y: Any, sample_weight: Any) -> Any:
+        """Return weights of rows times those of their classes."""
+        if self.class_weight is None:
+            return sample_weight
+        labels = check_labels(y, count_targets(y))
+        weights = check_weights(sample_weight, len(labels))
+        by_class = class_weights(self.class_weight, labels, weights)
+        return by_class if weights is None else weights * by_class
+
+    @property
+    def _asked(self) -> str:
+        asked = super()._asked
+        return asked or ("svc" if self.C is not None else "")
 
     @speaks("TableClassifier")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
-        checks.check_parameters(self)
+        self._refuse_features()
         if isinstance(X, RowBlocks):
             return self._inside_blocks(as_stream(X, y, sample_weight))
         y = to_host(y, "y")
@@ -173,9 +235,9 @@ class TableClassifier(ClassifierMixin, TableModel):
         _refuse_missing(y)
         weights = check_weights(sample_weight, Z.shape[0])
         counted = np.asarray(y) if weights is None else np.asarray(y)[weights > 0]
-        kind, probability = self._kind(counted), self.probability
+        kind, probability = self._asked or model_for(counted)[0], self.probability
         if probability is None:
-            probability = self.kernel is None and self.model is None and kind == "svc"
+            probability = self.kernel is None and kind == "svc" and self.model in (None, "auto")
         kernel, compared = self._for_strings(kernel, Z, np.asarray(y), weights, True)
         model: Any
         if kind == "ridge":
@@ -209,20 +271,6 @@ class TableClassifier(ClassifierMixin, TableModel):
             kernel, alpha=alpha, fit_intercept=True, class_weight=self.class_weight
         )
 
-    def _kind(self, y: np.ndarray) -> str:
-        """Return which model is inside, as asked or as suits the classes."""
-        if self.model is not None:
-            return self.model
-        if self.kernel is not None or self.alpha is not None:
-            return "ridge"
-        return "svc" if self.C is not None else model_for(y)[0]
-
-    @property
-    def _model_classes(self) -> tuple[type, ...]:  # type: ignore[override]
-        own = self.model or ("ridge" if self.kernel is not None else "")
-        classes = self._classes_of_models
-        return (classes[own],) if own in classes else tuple(classes.values())
-
     @property
     def classes_(self) -> np.ndarray:
         """The classes, sorted."""
@@ -231,14 +279,12 @@ class TableClassifier(ClassifierMixin, TableModel):
     @property
     def function_(self) -> Any:
         """The solution as a function in the RKHS, of rows as `encode` returns them."""
-        check_is_fitted(self)
-        return self.model_.function_
+        return self._of_one_kernel("function_")
 
     @property
     def margin_(self) -> Any:
         """The geometric margin of the model on encoded rows."""
-        check_is_fitted(self)
-        return self.model_.margin_
+        return self._of_one_kernel("margin_")
 
     @takes_blocks
     def predict(self, X: Any) -> np.ndarray:
@@ -254,8 +300,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         ndarray of shape (n_rows,)
             Classes.
         """
-        Z = self.encode(X)
-        return self.model_.predict(Z)
+        return self._answer("predict", X)
 
     @takes_blocks
     def decision_function(self, X: Any) -> np.ndarray:
@@ -271,13 +316,14 @@ class TableClassifier(ClassifierMixin, TableModel):
         ndarray of shape (n_rows,) or (n_rows, n_classes)
             Decision values; one column, positive for the second class, when there are two classes.
         """
-        Z = self.encode(X)
-        return self.model_.decision_function(Z)
+        return self._answer("decision_function", X)
 
     @available_if(_with_probability)
     @takes_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class for each row, with ``probability=True``.
+        """Return the probability of each class for each row.
+
+        A feature machine has them, and a support vector classifier with ``probability=True``.
 
         Parameters
         ----------
@@ -287,20 +333,23 @@ class TableClassifier(ClassifierMixin, TableModel):
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
-            Probabilities as `SVC.predict_proba` has them: the largest is that of the prediction.
+            Probabilities: the largest is that of the prediction.
         """
-        Z = self.encode(X)
-        return self.model_.predict_proba(Z)
+        return self._answer("predict_proba", X)
 
     @available_if(_with_ridge)
     @speaks
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the class of each training row, predicted by a fit without it (encoder kept).
 
+        With a ridge inside this is exact; a feature machine predicts in metrics learned from other
+        rows, and refuses where some rows have no such prediction: see `loo_decision_function`.
+
         Parameters
         ----------
         X : data frame, Table, dict of columns or 2-D array, optional
-            The training table, if you like; another is refused.
+            The training table, if you like; another is refused (of a feature machine, one that has
+            another number of rows).
 
         Returns
         -------
@@ -308,7 +357,15 @@ class TableClassifier(ClassifierMixin, TableModel):
             Classes.
         """
         check_is_fitted(self)
-        return self.model_.loo(self._encoded_again(X, "loo"))
+        if not isinstance(self.model_, MACHINES):
+            return self.model_.loo(self._encoded_again(X, "loo"))
+        chances = self._left_out(X, "loo")
+        if unknown := int(np.isnan(chances[:, 0]).sum()):
+            raise InvalidInput(
+                f"{who()}.loo: {unknown} of {len(chances)} rows have weight 0 or were not held "
+                "out, and no class is predicted for them; loo_decision_function() has NaN there."
+            )
+        return self.classes_[chances.argmax(axis=1)]
 
     @available_if(_with_ridge)
     @speaks
@@ -318,14 +375,19 @@ class TableClassifier(ClassifierMixin, TableModel):
         Parameters
         ----------
         X : data frame, Table, dict of columns or 2-D array, optional
-            The training table, if you like; another is refused.
+            The training table, if you like; another is refused (of a feature machine, one that has
+            another number of rows).
 
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_classes)
-            As `decision_function` returns them.
+            As `decision_function` returns them; those of a feature machine are NaN for rows of
+            weight 0, and of more than 6000 rows for those that were not held out.
         """
         check_is_fitted(self)
+        if isinstance(self.model_, MACHINES):
+            logs = np.log(np.maximum(self._left_out(X, "loo_decision_function"), LEAST))
+            return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
         return self.model_.loo_decision_function(self._encoded_again(X, "loo_decision_function"))
 
 

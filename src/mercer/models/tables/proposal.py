@@ -37,19 +37,33 @@ FEW_LETTERS = 8
 MANY_LETTERS = 25
 ALIGNED = 0.95  # share of strings of one length from which places may be compared
 FREE = ("text", "sequence", "graph")  # what no encoder turns into numbers
+#: Rows from which on a metric is learned.
+ROWS_OF_A_METRIC = 5
+#: Rows up to which a feature machine takes the time that it needs; seconds for its search beyond.
+UNHURRIED, SECONDS = 2000, 60.0
 
 #: Column of strings -> kernel that was tried -> its left-out error over the spread of the target.
 Compared = dict[Any, dict[str, float]]
 
 
 def model_for(y: Any) -> tuple[str, str]:
-    """Return "svc" or "ridge" for the classes of a target, and why if that may surprise."""
+    """Return "svc" or "ridge", the kernel model for classes, and why if that may surprise."""
     classes, counts = np.unique(y, return_counts=True)
     if counts.min() >= FOLDS:
         return "svc", ""
     # folds without a class say little of it; ridge has exact leave-one-out
     count, name = int(counts.min()), str(classes[counts.argmin()])
     return "ridge", f"because class {name!r} has {count} row{'s' if count > 1 else ''}"
+
+
+def suits_features(rows: int, free: bool) -> bool:
+    """Whether a feature machine is the model for so many rows, with or without free columns."""
+    return rows >= ROWS_OF_A_METRIC and not free
+
+
+def time_for(rows: int) -> float | None:
+    """Return the seconds after which a feature machine tries no further metric; None for all."""
+    return None if rows <= UNHURRIED else SECONDS
 
 
 def has_free_columns(Z: Any, categorical: Sequence[str | int]) -> bool:

@@ -1,8 +1,9 @@
-"""Kernel ridge regression on tables: columns encoded or chosen, target in the user's units."""
+"""Regression on tables, in learned metrics or by a kernel: columns encoded or chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
@@ -11,10 +12,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
-from mercer import state
+from mercer import checks, state
 from mercer.domains import RowBlocks, Table, Tables, to_host
 from mercer.domains.blocks import Block
-from mercer.errors import InvalidInput, naming, speaks
+from mercer.errors import InvalidInput, naming, speaks, who
 from mercer.estimator import (
     NumericTargets,
     as_stream,
@@ -28,13 +29,21 @@ from mercer.estimator import (
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.margin import FOLDS
+from mercer.models.metric import FeatureMachineClassifier, FeatureMachineRegressor
 from mercer.models.ridge import KernelRidge
-from mercer.models.tables.proposal import Compared, has_free_columns, kernel_for
+from mercer.models.tables.proposal import (
+    Compared,
+    has_free_columns,
+    kernel_for,
+    suits_features,
+    time_for,
+)
 
 #: Rows that parameters are chosen on: a search factorises many times.
 TUNING_ROWS = 2000
 #: Kernels that a search tries where a kernel has a parameter for every column.
 COLUMNS_TRIED = 20
+MACHINES = (FeatureMachineRegressor, FeatureMachineClassifier)
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,11 @@ def _has_fitting_parts(table_model: Any) -> bool:
     if isinstance(encoder, TableColumns):
         kernel = model.kernel_
         legal = _chooses_columns(kernel) and encoder.has(kernel.domain.columns)
+    elif type(encoder) is TableEncoder and isinstance(model, MACHINES):
+        legal = all(
+            getattr(encoder, name) == getattr(model.encoder_, name)
+            for name in ("columns_", "kinds_", "categories_")
+        )
     elif type(encoder) is TableEncoder:
         legal = encoder._width == model.n_features_in_
     return (
@@ -69,8 +83,19 @@ def _has_fitting_parts(table_model: Any) -> bool:
 
 
 class TableModel(BaseEstimator):
-    """What both models share: the encoder, the kernel model behind it, and notes about them."""
+    """What both models share: the encoder, the model behind it, and notes about them."""
 
+    _parameters = {
+        "model": checks.Maybe(
+            checks.Word(
+                "auto",
+                "features",
+                "ridge",
+                says="give 'auto', 'features' (FeatureMachineRegressor) or 'ridge' (KernelRidge)",
+            )
+        ),
+        "max_time": checks.Maybe(checks.Number(above=0.0)),
+    }
     _state = state.worded(
         state.others("encoder_", "model_", "notes_", "n_features_in_", needed=True),
         state.PARTS_MISFIT,
@@ -78,7 +103,10 @@ class TableModel(BaseEstimator):
     )
     _rules = ((state.PARTS_MISFIT, _has_fitting_parts),)
     _learned = tuple(_state)
-    _model_classes: tuple[type, ...] = (KernelRidge,)
+    _classes_of_models: dict[str, type] = {
+        "features": FeatureMachineRegressor,
+        "ridge": KernelRidge,
+    }
 
     set_params = set_params
 
@@ -89,14 +117,74 @@ class TableModel(BaseEstimator):
         alpha: float | str | None = None,
         categorical: Any = None,
         max_categories: int = 100,
+        model: str | None = None,
+        max_time: float | None = None,
     ):
         self.kernel = kernel
         self.alpha = alpha
         self.categorical = categorical
         self.max_categories = max_categories
+        self.model = model
+        self.max_time = max_time
 
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
+
+    @property
+    def _asked(self) -> str:
+        """The model that is asked for; "" where the rows are to say."""
+        if self.model not in (None, "auto"):
+            return self.model
+        return "ridge" if self.kernel is not None or self.alpha is not None else ""
+
+    @property
+    def _model_classes(self) -> tuple[type, ...]:
+        """What may be inside."""
+        asked, classes = self._asked, self._classes_of_models
+        return (classes[asked],) if asked in classes else tuple(classes.values())
+
+    def _suits_features(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        """Whether a feature machine is asked for, or nothing is said and the rows suit it."""
+        name, blocks = type(self).__name__, isinstance(X, RowBlocks)
+        if self.model == "features":
+            for fixed in ("kernel", "alpha", "C"):
+                if (value := getattr(self, fixed, None)) is not None:
+                    raise InvalidInput(
+                        f"{name}: {fixed}={value!r} beside model='features', which learns kernels "
+                        "and penalties from the rows; leave it out, or give model='ridge'."
+                    )
+            if blocks:
+                raise InvalidInput(
+                    f"{name}: model='features' needs all rows at once, and those of RowBlocks "
+                    "come in blocks; model='ridge' fits them, or fit a sample: X, y, weight = "
+                    "blocks.sample(20000, with_targets=True)."
+                )
+            return True
+        if self._asked or blocks or y is None:
+            return False
+        rows = count_targets(y)
+        weights = check_weights(sample_weight, rows, relative=True)
+        rows = rows if weights is None else int(np.count_nonzero(weights))
+        return suits_features(rows, self._is_free(X))
+
+    def _machine(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Return a feature machine fitted to a table."""
+        machine = self._classes_of_models["features"](
+            max_time=time_for(count_targets(y)) if self.max_time is None else self.max_time,
+            categorical=self.categorical,
+            max_categories=self.max_categories,
+        )
+        with self._in_its_name(machine):
+            return machine.fit(X, y, sample_weight=sample_weight)
+
+    @contextmanager
+    def _in_its_name(self, inner: Any) -> Iterator[None]:
+        """Let what an encoder or a machine refuses be refused by the model that has it."""
+        try:
+            yield
+        except InvalidInput as error:
+            said = str(error).replace(type(inner).__name__, type(self).__name__)
+            raise type(error)(said) from error
 
     def _encode(
         self, X: Any, y: Any, sample_weight: Any
@@ -130,7 +218,8 @@ class TableModel(BaseEstimator):
             )
         return encoder, Z, kernel
 
-    def _asked(self) -> Any:
+    @property
+    def _said_categorical(self) -> Any:
         return () if self.categorical is None else self.categorical
 
     @speaks
@@ -152,7 +241,7 @@ class TableModel(BaseEstimator):
         if isinstance(X, np.ndarray) and X.dtype != object:
             return False
         try:
-            return has_free_columns(read_rows(X, None), self._asked())
+            return has_free_columns(read_rows(X, None), self._said_categorical)
         except (InvalidInput, TypeError):
             return False
 
@@ -164,7 +253,7 @@ class TableModel(BaseEstimator):
             return kernel, {}
         if weights is not None:
             Z, y = Tables().take(Z, weights > 0), y[weights > 0]
-        return kernel_for(Z, y, classes=classes, categorical=self._asked())
+        return kernel_for(Z, y, classes=classes, categorical=self._said_categorical)
 
     def _for_strings_of(self, Z: RowBlocks, kernel: Any, classes: bool) -> tuple[Any, Compared]:
         """Return what `_for_strings` does, for some rows of blocks."""
@@ -198,18 +287,35 @@ class TableModel(BaseEstimator):
             weights = check_weights(sample_weight, Z.shape[0])
             # a row of weight 0 is a row left out
             seen = Z if weights is None else Tables().take(Z, weights > 0)
-            kernel = auto_kernel(seen, categorical=self._asked())
+            kernel = auto_kernel(seen, categorical=self._said_categorical)
         else:
             Z = read_rows(X, kernel.domain.columns)
         columns = TableColumns.of(Z, kernel.domain.columns, kernel)
         return columns, columns.transform(Z), kernel
 
-    def _keep(self, inside: Inside, model: Any) -> None:
-        self.encoder_ = inside.encoder
+    def _refuse_features(self) -> None:
+        """Refuse a search of kernels, which comes here itself, where they are learned."""
+        checks.check_parameters(self)
+        if self.model == "features":
+            raise InvalidInput(
+                f"{who()}: model='features' learns its kernels itself, so there is none to tune; "
+                "fit it as it is, or tune one with model='ridge'."
+            )
+
+    def _keep(self, encoder: Any, model: Any, compared: Compared | None = None) -> None:
+        self.encoder_ = encoder
         self.model_ = model
-        told = {str(name): errors for name, errors in inside.compared.items()}
+        told = {str(name): errors for name, errors in (compared or {}).items()}
         self.notes_: dict[str, Any] = {"compared": told} if told else {}
-        self.n_features_in_ = inside.encoder.n_features_in_
+        self.n_features_in_ = encoder.n_features_in_
+
+    def _answer(self, question: str, X: Any, *options: Any, **more: Any) -> Any:
+        """Return what the model inside says of a table."""
+        check_is_fitted(self)
+        if not isinstance(self.model_, MACHINES):
+            return getattr(self.model_, question)(self.encode(X), *options, **more)
+        with self._in_its_name(self.model_):
+            return getattr(self.model_, question)(X, *options, **more)
 
     @speaks
     def encode(self, X: Any) -> Any:
@@ -230,12 +336,8 @@ class TableModel(BaseEstimator):
         encoder: Any = self.encoder_
         if isinstance(encoder, TableColumns):
             return encoder.transform(X)
-        try:
+        with self._in_its_name(encoder):
             return encoder.transform(X)
-        except InvalidInput as error:
-            raise InvalidInput(
-                str(error).replace(TableEncoder.__name__, type(self).__name__)
-            ) from error
 
     @speaks
     def _encoded_again(self, X: Any, verb: str) -> Any:
@@ -246,20 +348,62 @@ class TableModel(BaseEstimator):
         check_same_points(self.kernel_.domain, Z, self.model_.X_fit_, verb)
         return Z
 
+    @speaks
+    def _left_out(self, X: Any, verb: str) -> np.ndarray:
+        """Return what a feature machine says of each training row by fits without it."""
+        known = self.model_.left_out_
+        if X is not None and (rows := len(self.encode(X))) != len(known):
+            raise InvalidInput(
+                f"{who()}.{verb}: X has {rows} rows, and the model was fitted on {len(known)}; "
+                f"pass the training points in the same order, or none: {verb}()."
+            )
+        return known
+
+    def _of_one_kernel(self, name: str) -> Any:
+        """Return what a model with one kernel has; a feature machine has several kernels."""
+        check_is_fitted(self)
+        if isinstance(self.model_, MACHINES):
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: the feature machine inside is a mean of "
+                "ridge regressions, each in a metric of its own, model_.members_; fit with "
+                "model='ridge' for one kernel."
+            )
+        return getattr(self.model_, name)
+
+    def _of_metrics(self, name: str) -> Any:
+        """Return what a feature machine knows of the columns."""
+        check_is_fitted(self)
+        if not isinstance(self.model_, MACHINES):
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: shares of columns are those of a learned "
+                "metric; fit with model='features'."
+            )
+        return getattr(self.model_, name)
+
     @property
     def kernel_(self) -> Any:
         """The kernel, on encoded rows or on columns, with its words resolved."""
-        return self.model_.kernel_
+        return self._of_one_kernel("kernel_")
 
     @property
     def alpha_(self) -> Any:
         """The ridge used; where it was searched for, the one of least leave-one-out error."""
-        return self.model_.alpha_
+        return self._of_one_kernel("alpha_")
 
     @property
     def solution_(self) -> Any:
         """The certificate of the fit."""
-        return self.model_.solution_
+        return self._of_one_kernel("solution_")
+
+    @property
+    def importances_(self) -> np.ndarray:
+        """The share of each column in the metric that a feature machine learned."""
+        return self._of_metrics("importances_")
+
+    @property
+    def importances_std_(self) -> np.ndarray:
+        """How far the metrics of either half of the rows are from `importances_`."""
+        return self._of_metrics("importances_std_")
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -282,11 +426,13 @@ def _is_finite(value: Any) -> bool:
 
 
 class TableRegressor(RegressorMixin, TableModel):
-    r"""Kernel ridge regression on a table with columns of mixed kinds.
+    r"""Regression on a table with columns of mixed kinds.
 
-    Columns are encoded by `TableEncoder`; a kernel on columns, made with ``.on(...)``, sees the
-    table itself instead. The target is centred and scaled, so that ``alpha`` has the same meaning
-    for prices and for lengths, and predictions are in the target's own units:
+    With nothing said it is a `FeatureMachineRegressor`, which learns from the rows how much each
+    column matters. With a kernel, or for a table with text, strings or graphs, it is a ridge
+    regression: columns are encoded by `TableEncoder`; a kernel on columns, made with ``.on(...)``,
+    sees the table itself instead. The target is centred and scaled, so that ``alpha`` has the same
+    meaning for prices and for lengths, and predictions are in the target's own units:
     :math:`f(x) = \bar y + s_y \sum_i a_i k(z_i, z(x))`, where
     :math:`(K + \alpha I)a = (y - \bar y)/s_y`.
 
@@ -295,11 +441,11 @@ class TableRegressor(RegressorMixin, TableModel):
     kernel : Kernel or str, optional
         Kernel on encoded rows, as for `KernelRidge`; or a kernel on columns, such as
         ``RBF().on("age") + Spectrum(3).on("sequence")``, whose names and positions are those of the
-        table; or "auto", what `auto_kernel` proposes for the table. Left out, it is "rbf" on
-        encoded rows, or where the table holds text, strings or graphs what `auto_kernel` proposes,
-        with the kernel of least leave-one-out error for each column of strings; its parameters are
-        tuned together with `alpha`, as `mercer fit` does it; those of rows in blocks on 2000 of
-        them, drawn at random.
+        table; or "auto", what `auto_kernel` proposes for the table. Left out, with
+        ``model="ridge"``, it is "rbf" on encoded rows, or where the table holds text, strings or
+        graphs what `auto_kernel` proposes, with the kernel of least leave-one-out error for each
+        column of strings; its parameters are tuned together with `alpha`; those of rows in blocks
+        on 2000 of them, drawn at random.
     alpha : float or "loo", optional
         Ridge; "loo" takes the one with the least leave-one-out error. Left out, it is tuned with
         the kernel where that is left out too, and 1.0 for a kernel that is given. A number beside a
@@ -309,15 +455,26 @@ class TableRegressor(RegressorMixin, TableModel):
         columns says itself how it reads each.
     max_categories : int, default=100
         The most frequent categories that the encoder keeps of each column.
+    model : {"auto", "features", "ridge"}, optional
+        "features" is a `FeatureMachineRegressor`, "ridge" a `KernelRidge`. "auto", which is meant
+        where it is left out, takes "features" where neither kernel nor alpha is given, the table
+        has 5 rows of positive weight or more, no text, strings or graphs, and its rows do not come
+        in `RowBlocks`; else "ridge".
+    max_time : float, optional
+        Seconds after which a feature machine tries no further metric. Left out, there is no limit
+        up to 2000 rows, and one of 60 seconds beyond.
 
     Attributes
     ----------
     encoder_ : TableEncoder or TableColumns
         The fitted encoder; of a kernel on columns, those that it looks at.
+    model_ : FeatureMachineRegressor or KernelRidge
+        The fitted model; a ridge is one on encoded rows and the scaled target.
+    importances_, importances_std_ : ndarray of shape (n_columns,)
+        The share of each column in the metric of a feature machine, and how far two halves of the
+        rows disagree about it.
     alpha_ : float
-        The ridge used.
-    model_ : KernelRidge
-        The fitted model on encoded rows and the scaled target.
+        The ridge used, with ``model="ridge"``.
     notes_ : dict
         What a caller wants to be kept with the model (the command line keeps its evaluation here);
         after a fit, "compared": the left-out errors of kernels tried for columns of strings.
@@ -367,13 +524,20 @@ class TableRegressor(RegressorMixin, TableModel):
         TableRegressor
             The model itself.
         """
+        checks.check_parameters(self)
+        if self._suits_features(X, y, sample_weight):
+            machine = self._machine(X, _target_numbers(to_host(y, "y")), sample_weight)
+            self._keep(machine.encoder_, machine)
+            self.y_mean_, self.y_scale_ = 0.0, 1.0  # it has the target's units itself
+            return self
         inside = self._inside(X, y, sample_weight)
-        self._keep(inside, self._fitted(inside, self.alpha))
+        self._keep(inside.encoder, self._fitted(inside, self.alpha), inside.compared)
         self.y_mean_, self.y_scale_ = inside.mean, inside.scale
         return self
 
     @speaks("TableRegressor")
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        self._refuse_features()
         if isinstance(X, RowBlocks):
             return self._inside_blocks(as_stream(X, y, sample_weight))
         y = to_host(y, "y")
@@ -427,15 +591,17 @@ class TableRegressor(RegressorMixin, TableModel):
         ndarray of shape (n_rows,)
             Predictions in the units of y.
         """
-        Z = self.encode(X)
-        return self.y_mean_ + self.y_scale_ * self.model_.predict(Z)
+        predicted = self._answer("predict", X)
+        return self.y_mean_ + self.y_scale_ * predicted
 
+    @speaks(".predict_interval")
     def predict_interval(
         self, X: Any, coverage: float = 0.9, *, groups: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return intervals that hold a new target with the given probability, by jackknife+.
+        """Return intervals that hold a new target with the given probability.
 
-        As `KernelRidge.predict_interval`, with encoder and scales kept.
+        As `FeatureMachineRegressor.predict_interval`, or, with a ridge inside, by jackknife+ as
+        `KernelRidge.predict_interval`, with encoder and scales kept.
 
         Parameters
         ----------
@@ -444,32 +610,48 @@ class TableRegressor(RegressorMixin, TableModel):
         coverage : float, default=0.9
             The probability.
         groups : sequence of n labels, optional
-            The group of each training row; rows are left out with their groups.
+            The group of each training row; rows are left out with their groups, by a ridge.
 
         Returns
         -------
         lower, upper : ndarray of shape (n_rows,)
             The ends, in the units of y.
         """
-        ends = self.model_.predict_interval(self.encode(X), coverage, groups=groups)
+        check_is_fitted(self)
+        options = {"groups": groups}
+        if isinstance(self.model_, MACHINES):
+            if groups is not None:
+                raise InvalidInput(
+                    f"{who()}: groups are left out together by a ridge, and a feature machine left "
+                    "out each row by itself; leave groups out, or fit with model='ridge'."
+                )
+            options = {}
+        ends = self._answer("predict_interval", X, coverage, **options)
         lower, upper = (self.y_mean_ + self.y_scale_ * end for end in ends)
         return lower, upper
 
     @speaks
     def loo(self, X: Any = None) -> np.ndarray:
-        """Return exact leave-one-out predictions of the training rows (encoder and scales kept).
+        """Return predictions of the training rows by fits without each (encoder and scales kept).
+
+        With a ridge inside they are exact; with a feature machine they are its `left_out_`, in
+        metrics learned from other rows.
 
         Parameters
         ----------
         X : data frame, Table, dict of columns or 2-D array, optional
-            The training table, if you like; another is refused.
+            The training table, if you like; another is refused (of a feature machine, one that has
+            another number of rows).
 
         Returns
         -------
         ndarray of shape (n_rows,)
-            Predictions in the units of y.
+            Predictions in the units of y; those of a feature machine are NaN for rows of weight 0,
+            and of more than 6000 rows for those that were not held out.
         """
         check_is_fitted(self)
+        if isinstance(self.model_, MACHINES):
+            return self._left_out(X, "loo")
         return self.y_mean_ + self.y_scale_ * self.model_.loo(self._encoded_again(X, "loo"))
 
 

@@ -239,6 +239,13 @@ def estimator_examples() -> list[EstimatorExample]:
             repeatable_weights=False,
             any_order=False,
         ),
+        E("features", mm.TableRegressor(model="features"), repeatable_weights=False),
+        E(
+            "features",
+            mm.TableClassifier(model="features"),
+            repeatable_weights=False,
+            any_order=False,
+        ),
         E("", TableEncoder()),
         E("", Nystroem()),
         E("uniform", Nystroem(mk.RBF(1.5), 9, "uniform")),
