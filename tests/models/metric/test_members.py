@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from mercer.checks import Clock
-from mercer.kernels import Matern
+from mercer.kernels import RBF, Matern
 from mercer.models.metric.learning import (
     EncodedRows,
     Metric,
@@ -15,17 +15,11 @@ from mercer.models.metric.learning import (
     plain,
     root_of,
 )
-from mercer.models.metric.members import (
-    FIRST,
-    Judged,
-    halves_of,
-    honest_error,
-    leave_out,
-    squared_error,
-    stack,
-)
+from mercer.models.metric.members import FIRST, Bench, Judged, class_values, folds_of, hold_out
 from mercer.models.metric.scores import NormalScores
+from mercer.models.metric.stacking import Mean, Mixture, calibrated, log_loss, squared_error
 from mercer.models.ridge import KernelRidge
+from mercer.models.risk import KernelLogisticRegression
 
 
 @pytest.fixture(scope="module")
@@ -83,60 +77,143 @@ def test_a_metric_between_two():
 
 
 # ---------------------------------------------------------------------------------------- judgement
-def test_halves_have_every_class_and_every_size():
+@pytest.mark.parametrize("count", [2, 5])
+def test_folds_have_every_class_and_every_size(count):
     rng = np.random.default_rng(2)
-    labels = np.repeat([0, 1, 2], [20, 7, 2])
-    a, b = halves_of(np.zeros((29, 1)), labels, rng)
-    assert sorted(np.r_[a, b]) == list(range(29))
-    counts = np.abs(np.bincount(labels[a], minlength=3) - np.bincount(labels[b], minlength=3))
-    assert (counts <= 2).all() and set(labels[a]) == set(labels[b]) == {0, 1, 2}
-    T = rng.normal(size=(101, 1))
-    a, b = halves_of(T, None, rng)
-    assert abs(len(a) - len(b)) <= 1 and abs(np.median(T[a]) - np.median(T[b])) < 0.5
+    labels = np.repeat([0, 1, 2], [20, 7, 3])
+    fold = folds_of(labels, count, rng)
+    sizes = np.array([np.bincount(labels[fold == k], minlength=3) for k in range(count)])
+    assert set(fold) == set(range(count)) and np.ptp(sizes.sum(axis=1)) <= 1
+    assert (np.ptp(sizes, axis=0) <= 2).all()
+    y = rng.normal(size=101)
+    fold = folds_of(y, count, rng)
+    assert max(abs(np.median(y[fold == k]) - np.median(y)) for k in range(count)) < 0.5
 
 
-def test_rows_are_left_out_in_the_metric_of_the_other_half(rows):
-    halves = np.arange(0, 50, 2), np.arange(1, 50, 2)
+@pytest.mark.parametrize("spectral", [500, 10])
+def test_rows_are_left_out_in_the_metric_of_other_folds(rows, spectral, monkeypatch):
+    monkeypatch.setattr("mercer.models.metric.members.SPECTRAL", spectral)
+    fold = np.arange(50) % 2
     metrics = tuple(
         Metric(Matern(nu=1.5), np.full(4, scale), alpha)
-        for scale, alpha in ((0.5, 0.1), (1.0, 0.3))
+        for scale, alpha in ((0.5, 0.1), (1.0, 0.4))
     )
-    found = leave_out(Judged(FIRST, "", metrics, 1.0), rows, halves)
-    factor = found.metrics[0].alpha / 0.1
-    assert found.metrics[1].alpha == pytest.approx(factor * 0.3)
+    found = Bench(rows, "", fold).at_penalties(Judged(FIRST[0], "", metrics), (0.5, 2.0))
+    alpha = found.metrics[0].alpha
+    assert alpha == found.metrics[1].alpha
+    if spectral == 10:
+        assert alpha in (pytest.approx(0.1), pytest.approx(0.4))
     for i in (0, 1, 6, 7):
-        metric = found.metrics[1 - i % 2]  # row 0 is in the first half: the second's metric
+        metric = found.metrics[i % 2]
         assert found.left_out[i, 0] == pytest.approx(_without(rows, metric, i), rel=1e-6)
-    assert found.error == pytest.approx(squared_error(found.left_out, rows))
+    assert found.error == pytest.approx(squared_error(found.left_out, rows.T, rows.w))
 
 
+@pytest.mark.parametrize(("count", "classes"), [(2, 2), (5, 3)])
+def test_logistic_regressions_do_not_see_the_rows_that_they_predict(rows, count, classes):
+    labels = np.digitize(rows.T[:, 0], [0.0] if classes == 2 else [-0.5, 0.5])
+    bench = Bench(rows, "", folds_of(labels, count, np.random.default_rng(0)))
+    metrics = tuple(
+        Metric(RBF(), np.array([1.0, 0.1, 0.1, 0.1 + k / 50]), 0.1) for k in range(count)
+    )
+    found = bench.with_logistic(Judged(FIRST[2], "", metrics), labels, Clock())
+    assert found.logistic and found.name.endswith("logistic")
+    P = np.exp(found.left_out) if classes > 2 else 1 / (1 + np.exp(-found.left_out))
+    P = P / P.sum(axis=1, keepdims=True) if classes > 2 else np.hstack([1 - P, P])
+    assert found.error == pytest.approx(log_loss(P, labels, rows.w), rel=1e-9)
+    assert found.error < 0.9 * np.log(classes)
+    # a label that is turned changes no prediction of its own row, and those of other folds
+    turned = labels.copy()
+    turned[3] = (labels[3] + 1) % classes
+    again = bench.with_logistic(Judged(FIRST[2], "", found.metrics), turned, Clock(1e-9))
+    first = bench.with_logistic(Judged(FIRST[2], "", found.metrics), labels, Clock(1e-9))
+    np.testing.assert_allclose(again.left_out[3], first.left_out[3], rtol=1e-9)
+    assert not np.allclose(again.left_out, first.left_out, rtol=1e-6)
+
+
+def test_a_class_that_a_fit_has_not_seen_has_little():
+    X = np.arange(12.0)[:, None]
+    model = KernelLogisticRegression(RBF(2.0)).fit(X, np.repeat([0, 2], 6))
+    values = class_values(model, X, 3)
+    assert values.shape == (12, 3) and (values[:, 1] < values[:, [0, 2]].min(axis=1)).all()
+    np.testing.assert_allclose(values[:, 2] - values[:, 0], model.decision_function(X))
+
+
+def test_what_is_held_out_was_not_fitted(rows):
+    held = np.arange(0, 50, 5)
+    metrics = tuple(Metric(Matern(nu=1.5), np.full(4, scale), 0.1) for scale in (0.5, 1.0))
+    found = hold_out(Judged(FIRST[0], "", metrics), rows, None, held)
+    rest = rows.take(np.setdiff1d(np.arange(50), held))
+    ridge = KernelRidge(joined(*metrics).kernel, alpha=0.1, fit_intercept=True)
+    expected = ridge.fit(rest.Z, rest.T[:, 0], rest.w).predict(rows.Z[held])
+    np.testing.assert_allclose(found.left_out[:, 0], expected)
+
+
+# ----------------------------------------------------------------------------------------- together
 def test_weights_of_the_mean_are_the_best_on_the_simplex(rows):
     rng = np.random.default_rng(3)
     found = [rows.T + s * rng.normal(size=rows.T.shape) for s in (0.2, 0.3, 0.4, 5.0)]
-    weights = stack(found, rows, 3)
+    weights = Mean.of(found, rows.T, rows.w, 3).weights
     assert weights.sum() == pytest.approx(1.0) and (weights >= 0).all()
-    assert weights[3] == 0 and np.count_nonzero(stack(found, rows, 1)) == 1
+    assert weights[3] == 0 and np.count_nonzero(Mean.of(found, rows.T, rows.w, 1).weights) == 1
 
     def error(w):
         w = np.abs(w) / np.abs(w).sum()
-        return squared_error(sum(a * b for a, b in zip(w, found, strict=True)), rows)
+        return squared_error(Mean(w)(found), rows.T, rows.w)
 
     best = min(minimize(error, rng.random(4), method="Nelder-Mead").fun for _ in range(5))
-    assert error(weights) < 1.02 * best  # scaled to sum 1 after the fact
+    assert error(weights) < 1.05 * best  # drawn a little to equal weights
 
 
-def test_an_error_with_weights_of_the_other_half_is_not_optimistic():
-    """Of many useless members some fit by chance: that may not show in the error told."""
-    told, seen = [], []
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        rows = EncodedRows(np.zeros((20, 1)), rng.normal(size=(20, 1)))
-        found = [0.5 * rng.normal(size=(20, 1)) for _ in range(8)]
-        halves = np.arange(10), np.arange(10, 20)
-        told.append(honest_error(found, rows, halves, 3))
-        weights = stack(found, rows, 3)
-        seen.append(squared_error(sum(w * f for w, f in zip(weights, found, strict=True)), rows))
-    assert np.mean(told) > 1.0 > np.mean(seen)  # 1 is the error of the mean, the best there is
+def test_members_that_nobody_can_tell_apart_count_alike():
+    rng = np.random.default_rng(5)
+    T = rng.normal(size=(30, 1))
+    found = [T + rng.normal(size=(30, 1)) for _ in range(3)]
+    weights = Mean.of(found, T, None, 3).weights
+    assert weights.min() > 0.15
+    labels = (T[:, 0] > 0).astype(int)
+    shares = Mixture.of(found, labels, None, 3).weights
+    assert shares.min() > 0.15 and shares.sum() == pytest.approx(1.0)
+    # and where nothing has been learned of the target, the best has all
+    nothing = [-T, -2 * T]
+    np.testing.assert_array_equal(Mean.of(nothing, T, None, 3).weights, [1.0, 0.0])
+
+
+def test_a_mixture_finds_the_member_that_knows():
+    rng = np.random.default_rng(6)
+    labels = rng.integers(0, 3, 400)
+    hot = (labels[:, None] == np.arange(3)).astype(float)
+    knows, guesses = hot + 0.5 * rng.normal(size=hot.shape), rng.normal(size=hot.shape)
+    mixture = Mixture.of([guesses, knows], labels, None, 2)
+    assert mixture.weights[1] > 0.95
+    P = mixture([guesses, knows])
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    alone = Mixture.of([knows], labels, None, 1)
+    assert log_loss(P, labels) < 1.02 * log_loss(alone([knows]), labels)
+    kept = mixture.take(np.array([1]))
+    assert kept.weights.shape == (1,) and kept.offsets.shape == (1, 3)
+    weights = rng.integers(1, 4, 400)
+    one = Mixture.of([guesses, knows], labels, weights.astype(float), 2)
+    two = Mixture.of(
+        [np.repeat(guesses, weights, axis=0), np.repeat(knows, weights, axis=0)],
+        np.repeat(labels, weights), None, 2,
+    )  # fmt: skip
+    np.testing.assert_allclose(one([guesses, knows]), two([guesses, knows]), atol=0.02)
+
+
+def test_classes_far_apart_have_probabilities_that_rows_can_tell():
+    """No row is wrong: the more rows, the surer; never certain."""
+    sure = []
+    for n in (20, 200):
+        labels = np.arange(n) % 2
+        values = np.where(labels, 1.0, -1.0)[:, None]
+        slope, offsets = calibrated(np.hstack([0 * values, values]), labels, np.ones(n))
+        sure.append(float(1 / (1 + np.exp(-(slope + offsets[1] - offsets[0])))))
+    assert 0.9 < sure[0] < sure[1] < 0.9999 and 1 - sure[1] == pytest.approx(0.5 / 200, rel=0.3)
+    # the size of the values does not matter
+    scale = 1e6
+    again, offsets = calibrated(np.hstack([0 * values, scale * values]), labels, np.ones(n))
+    assert again * scale == pytest.approx(slope, rel=1e-3)
 
 
 # ------------------------------------------------------------------------------------------- scores

@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,8 +26,9 @@ from mercer.estimator import (
 )
 from mercer.features import TableEncoder
 from mercer.models.metric.learning import EncodedRows
-from mercer.models.metric.members import Chosen, choose
+from mercer.models.metric.members import Choice, Chosen, class_values
 from mercer.models.metric.scores import NormalScores, numbers_of
+from mercer.models.metric.stacking import Mean, Mixture
 
 FEWEST = 5  # rows
 
@@ -70,7 +69,7 @@ class FeatureMachine(BaseEstimator):
     @naming
     def __init__(
         self,
-        n_models: int = 3,
+        n_models: int = 6,
         *,
         max_rows: int = 700,
         max_time: float | None = None,
@@ -115,7 +114,7 @@ class FeatureMachine(BaseEstimator):
         if rows.w is not None:
             rows = replace(rows, w=None if np.ptp(rows.w) == 0 else rows.w / rows.w.mean())
         scores = NormalScores.of(rows.Z, rows.w, numbers_of(encoder))
-        chosen = choose(
+        chosen = Choice(
             rows,
             scores,
             None if labels is None else labels[active],
@@ -123,39 +122,42 @@ class FeatureMachine(BaseEstimator):
             max_rows=self.max_rows,
             clock=clock,
             rng=as_rng(self.random_state),
-        )
+        ).made()
+        weights = chosen.together.weights
         self.encoder_ = encoder
         self.knots_, self.ranked_ = scores.knots, scores.ranked
         self.members_ = chosen.members
-        self.weights_ = chosen.weights
+        self.weights_ = weights
         self.views_ = [each.view for each in chosen.judged]
         self.ways_ = [each.name for each in chosen.judged]
+        folds = len(chosen.judged[0].metrics)
         shares = np.array(
             [
                 sum(
-                    weight * _by_column(encoder, each.metrics[side].shares)
-                    for weight, each in zip(chosen.weights, chosen.judged, strict=True)
+                    weight * _by_column(encoder, each.metrics[k].shares)
+                    for weight, each in zip(weights, chosen.judged, strict=True)
                 )
-                for side in (0, 1)
+                for k in range(folds)
             ]
         )
-        self.importances_ = shares.mean(axis=0)
-        self.importances_std_ = np.abs(shares[0] - shares[1]) / 2
+        self.importances_ = shares.mean(axis=0) / weights.sum()
+        self.importances_std_ = shares.std(axis=0) / weights.sum()
         self.n_features_in_ = encoder.n_features_in_
-        left_out = np.full((total, rows.T.shape[1]), np.nan)
+        left_out = np.full((total, chosen.left_out.shape[1]), np.nan)
         left_out[active] = chosen.left_out
         return replace(chosen, left_out=left_out)
 
-    def _values(self, X: Any) -> np.ndarray:
-        """Return the mean of the members at rows, an axis for outputs always."""
+    def _values(self, X: Any, classes: int = 0) -> list[np.ndarray]:
+        """Return the values of each member at rows, an axis for outputs or classes always."""
         check_is_fitted(self)
         with _encoding():
             Z = self.encoder_.transform(X)
         scores = NormalScores(self.knots_, self.ranked_)
-        total = 0.0
-        for weight, view, member in zip(self.weights_, self.views_, self.members_, strict=True):
-            total = total + weight * member.predict(scores.view(Z, view)).reshape(len(Z), -1)
-        return np.asarray(total)
+        seen = {view: scores.view(Z, view) for view in set(self.views_)}
+        return [
+            class_values(member, seen[view], classes)
+            for view, member in zip(self.views_, self.members_, strict=True)
+        ]
 
     @property
     def function_(self) -> Any:
@@ -236,7 +238,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
     Parameters
     ----------
-    n_models : int, default=3
+    n_models : int, default=6
         The most ridge regressions in the mean; 1 for one function in one RKHS.
     max_rows : int, default=700
         Rows of either half that a metric is learned from. The regressions see all rows; of more
@@ -352,7 +354,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
             Predictions in the units of y.
         """
         values = self._values(X)
-        return self._in_units(values, self._column)
+        return self._in_units(Mean(self.weights_)(values), self._column)
 
     @speaks
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -390,7 +392,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
     Parameters
     ----------
-    n_models : int, default=3
+    n_models : int, default=6
         The most ridge regressions in the mean.
     max_rows : int, default=700
         Rows of either half that a metric is learned from.
@@ -424,7 +426,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     True
     """
 
-    _state = _learns("classes_", "slope_", "offsets_")
+    _state = _learns("classes_", "slopes_", "offsets_", "slope_", "offset_")
     _learned = tuple(_state)
 
     score = accuracy
@@ -462,21 +464,17 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         scale = float(np.sqrt(np.average(np.mean(T * T, axis=1), weights=weights)))
         chosen = self._learn(encoder, EncodedRows(Z, T / scale, weights), labels, clock)
         self.classes_ = classes
-        known = ~np.isnan(chosen.left_out[:, 0])
-        counted = np.ones(len(Z)) if weights is None else weights
-        self.slope_, self.offsets_ = calibrated(
-            _two_columns(chosen.left_out[known]), labels[known], counted[known]
-        )
-        self.left_out_ = self._proba(chosen.left_out)
-        wrong = self.left_out_[known].argmax(axis=1) != labels[known]
-        self.left_out_error_ = float(np.average(wrong, weights=counted[known]))
+        mixture: Any = chosen.together
+        self.slopes_, self.offsets_ = mixture.slopes, mixture.offsets
+        self.slope_, self.offset_ = mixture.slope, mixture.offset
+        self.left_out_, self.left_out_error_ = chosen.left_out, chosen.error
         return self
 
-    def _scores(self, values: np.ndarray) -> np.ndarray:
-        return self.slope_ * _two_columns(values) + self.offsets_
-
-    def _proba(self, values: np.ndarray) -> np.ndarray:
-        return softmax(self._scores(values), axis=1)
+    def _mixture(self, X: Any) -> tuple[Mixture, list[np.ndarray]]:
+        """Return how members are put together, and what they say of rows."""
+        values = self._values(X, len(getattr(self, "classes_", ())))
+        mixture = Mixture(self.weights_, self.slopes_, self.offsets_, self.slope_, self.offset_)
+        return mixture, values
 
     @property
     def margin_(self) -> Any:
@@ -500,8 +498,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         ndarray of shape (n_rows,) or (n_rows, n_classes)
             Log-odds of the second class, when there are two classes.
         """
-        values = self._values(X)
-        scores = self._scores(values)
+        mixture, values = self._mixture(X)
+        scores = mixture.scores(values)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     @speaks
@@ -518,8 +516,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         ndarray of shape (n_rows, n_classes)
             Probabilities, calibrated at rows left out.
         """
-        values = self._values(X)
-        return self._proba(values)
+        mixture, values = self._mixture(X)
+        return mixture(values)
 
     @speaks
     def predict(self, X: Any) -> np.ndarray:
@@ -535,39 +533,5 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         ndarray of shape (n_rows,)
             Classes.
         """
-        values = self._values(X)
-        return self.classes_[self._scores(values).argmax(axis=1)]
-
-
-def _two_columns(values: np.ndarray) -> np.ndarray:
-    """Return values for each class; those of the first of two are 0."""
-    return np.column_stack([np.zeros(len(values)), values]) if values.shape[1] == 1 else values
-
-
-def calibrated(
-    values: np.ndarray, labels: np.ndarray, weights: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Return slope and offsets of the softmax of least log loss, the slope not negative."""
-    n, k = values.shape
-    hot = labels[:, None] == np.arange(k)
-    weights = weights / weights.sum()
-
-    def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
-        scores = point[0] * values + point[1:]
-        logs = log_softmax(scores, axis=1)
-        G = weights[:, None] * (np.exp(logs) - hot)
-        # one more row of each class, without values: offsets stay finite for classes far apart
-        prior = log_softmax(point[1:])
-        value = -float(weights @ logs[hot]) - float(prior.mean()) / n
-        in_offsets = G.sum(axis=0) + (np.exp(prior) - 1 / k) / n
-        slope = np.append(float((G * values).sum()) + 1e-6 * point[0], in_offsets)
-        return value + 0.5e-6 * point[0] ** 2, slope
-
-    found = minimize(
-        loss,
-        np.append(1.0, np.zeros(k)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, None)] + [(None, None)] * k,
-    )
-    return float(found.x[0]), found.x[1:] - found.x[1:].mean()
+        mixture, values = self._mixture(X)
+        return self.classes_[mixture.scores(values).argmax(axis=1)]

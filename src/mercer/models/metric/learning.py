@@ -185,14 +185,16 @@ def descend(rows: EncodedRows, start: Metric, clock: Clock, steps: int = STEPS) 
     return best
 
 
-def joined(first: Metric, second: Metric) -> Metric:
-    """Return the metric between two that were learned from different rows."""
-    alpha = float(np.sqrt(first.alpha * second.alpha))
-    error = 0.5 * (first.error + second.error)
+def joined(*metrics: Metric) -> Metric:
+    """Return the metric between some that were learned from different rows."""
+    first = metrics[0]
+    alpha = float(np.exp(np.mean([np.log(metric.alpha) for metric in metrics])))
+    error = float(np.mean([metric.error for metric in metrics]))
     if first.map.ndim == 1:
-        return Metric(first.profile, np.sqrt(first.map * second.map), alpha, error)
-    M = 0.5 * (first.map.T @ first.map + second.map.T @ second.map)
-    map = root_of(M)
-    if map is None:  # neither has a direction
+        map = np.exp(np.mean([np.log(metric.map) for metric in metrics], axis=0))
+        return Metric(first.profile, map, alpha, error)
+    M = np.mean([metric.map.T @ metric.map for metric in metrics], axis=0)
+    root = root_of(M)
+    if root is None:  # none has a direction
         raise InvalidInput("the metric of no direction at all")
-    return Metric(first.profile, np.sqrt(float(np.max(np.abs(M)))) * map, alpha, error)
+    return Metric(first.profile, np.sqrt(float(np.max(np.abs(M)))) * root, alpha, error)

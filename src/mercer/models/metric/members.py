@@ -1,19 +1,19 @@
-"""Which metrics make a model: each judged at rows it has not seen, the best few in a mean."""
+"""Which metrics make a model: each judged at rows it has not seen, the best few together."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.optimize import nnls
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
-from mercer.kernels import Kernel, Matern
+from mercer.kernels import RBF, Kernel, Matern, PowerExponential
 from mercer.models.metric.learning import (
     ALPHAS,
     EncodedRows,
@@ -24,22 +24,28 @@ from mercer.models.metric.learning import (
     plain,
 )
 from mercer.models.metric.scores import NormalScores
+from mercer.models.metric.stacking import Mean, Mixture, log_loss, squared_error, two_columns
 from mercer.models.ridge import KernelRidge
+from mercer.models.risk import KernelLogisticRegression
 from mercer.settings import get_config
-from mercer.threads import single_threaded_blas, workers
+from mercer.threads import Ticker, single_threaded_blas, workers
 
 T = TypeVar("T")
 
-#: Rows up to which a ridge is fitted exactly and every row is left out; beyond, centres.
+#: Rows up to which a model is fitted exactly and every row is left out; beyond, centres.
 EXACT = 6000
-#: Rows beyond which one penalty alone is tried for all of them.
-MANY = 2000
-FACTORS = (0.3, 1.0, 3.0)  # of a penalty, for all rows
-HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
 CENTERS = 2000
+SMALL, FOLDS = 400, 5  # rows up to which metrics are learned in five folds, not in two
+SPECTRAL = 500  # rows up to which an eigendecomposition serves all penalties
+FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
+#: Penalties of logistic regressions, the largest first.
+SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5)
+HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
 FEWEST = 20  # rows from which on a metric is learned
 ROUNDS = 3  # of gradients
-KEPT = 2  # ways beyond those asked for that are tried on all rows
+KEPT = 2  # candidates beyond those asked for that are tried on all rows
+LOGISTIC = (3, 2)  # metrics of one scale, and learned ones, in which a logistic one is tried
+LOGISTIC_OF_FEW = (1, 1)  # the same in five folds
 
 
 class Recipe(NamedTuple):
@@ -52,49 +58,59 @@ class Recipe(NamedTuple):
 
 
 SMOOTH, ROUGH = Matern(nu=1.5), Matern(nu=0.5)
-#: Tried on all views, which this orders by their error.
-FIRST = Recipe("one scale", SMOOTH, "plain")
+COLUMNS = PowerExponential(power=1.0, norm=1.0)  # a product of exponentials, one a column
+#: Tried on all views, which these order by their error.
+FIRST = (
+    Recipe("one scale", SMOOTH, "plain"),
+    Recipe("columns, one scale", COLUMNS, "plain"),
+    Recipe("smooth, one scale", RBF(), "plain"),
+)
 RECIPES = (
     Recipe("a scale for each column", SMOOTH, "descent", 2),
-    Recipe("gradients of columns", ROUGH, "diagonal", 2),
     Recipe("gradients of directions", ROUGH, "full"),
+    Recipe("gradients of columns", ROUGH, "diagonal", 2),
+    Recipe("columns, a scale for each", COLUMNS, "descent"),
     Recipe("smooth, gradients of directions", SMOOTH, "full"),
 )
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Metrics learned from either half of the rows, and their error at the other half."""
+    """Metrics learned outside of each fold, and what they say of the rows there."""
 
     recipe: Recipe
     view: str
-    metrics: tuple[Metric, Metric]
-    error: float
+    metrics: tuple[Metric, ...]
+    error: float = np.inf
     left_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    logistic: bool = False  # the loss of the model in this metric; else it is the squared one
 
     @property
     def name(self) -> str:
         """What was done, in words."""
-        return f"{self.recipe.name}, {self.view}" if self.view else self.recipe.name
+        name = f"{self.recipe.name}, {self.view}" if self.view else self.recipe.name
+        return f"{name}, logistic" if self.logistic else name
 
     @property
     def metric(self) -> Metric:
-        """The metric between the two, for all rows."""
+        """The metric between all, for all rows."""
         return joined(*self.metrics)
 
+    def at(self, alpha: float) -> tuple[Metric, ...]:
+        """Return the metrics with another penalty."""
+        return tuple(replace(metric, alpha=alpha) for metric in self.metrics)
 
-def halves_of(T: np.ndarray, labels: np.ndarray | None, rng: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows in two halves at random, each class in both; of numbers, each size."""
-    order = rng.permutation(len(T))
-    key = T.mean(axis=1) if labels is None else labels
+
+def folds_of(key: np.ndarray, count: int, rng: Any) -> np.ndarray:
+    """Return a fold for each row at random, each class in all of them; of numbers, each size."""
+    order = rng.permutation(len(key))
     order = order[np.argsort(key[order], kind="stable")]
-    # neighbours in this order are on different sides, two of a class each time
-    first = np.zeros(len(T), dtype=int)
-    if labels is not None:
-        first = np.searchsorted(key[order], key[order])
-    place = np.arange(len(T)) - first
-    side = (place + rng.integers(2, size=len(T))[first + place // 2]) % 2
-    return np.sort(order[side == 0]), np.sort(order[side == 1])
+    # neighbours in this order are in different folds, each time all folds in another order
+    turns = -(-len(key) // count)
+    places = np.concatenate([rng.permutation(count) for _ in range(turns)])[: len(key)]
+    fold = np.empty(len(key), dtype=int)
+    fold[order] = places
+    return fold
 
 
 def learn(rows: EncodedRows, recipe: Recipe, start: Metric, clock: Clock) -> Iterator[Metric]:
@@ -107,207 +123,332 @@ def learn(rows: EncodedRows, recipe: Recipe, start: Metric, clock: Clock) -> Ite
         yield from by_gradients(rows, start, recipe.how == "full", ROUNDS, clock)
 
 
-def both_at_once(work: Callable[[int], T]) -> list[T]:
-    """Return what a function returns for either half; small matrices keep one core busy each."""
-    threads = min(2, get_config().threads)
+def each(work: Callable[[int], T], count: int) -> list[T]:
+    """Return what a function returns for each number; small matrices keep one core busy each."""
+    threads = min(count, get_config().threads)
     if threads < 2:
-        return [work(0), work(1)]
+        return [work(k) for k in range(count)]
     with single_threaded_blas(), workers(threads) as pool:
-        return [f.result() for f in [pool.submit(copy_context().run, work, k) for k in (0, 1)]]
+        calls = [pool.submit(copy_context().run, work, k) for k in range(count)]
+        return [call.result() for call in calls]
 
 
-class Halves:
-    """Samples of either half of the rows in one view, and the metrics to start from."""
+def left_out(problem: Any, alphas: np.ndarray) -> np.ndarray:
+    """Return the predictions of ridges without each row, (penalties, rows, outputs)."""
+    if len(problem.T) > SPECTRAL:
+        return np.array([problem.leave_one_out(float(alpha)) for alpha in alphas])
+    outputs = np.arange(problem.T.shape[1])
+    residuals = problem.spectrum().loo_residuals(
+        np.repeat(alphas, len(outputs)), np.tile(outputs, len(alphas))
+    )
+    residuals = residuals.reshape(len(problem.T), len(alphas), len(outputs)).transpose(1, 0, 2)
+    return np.asarray(problem.unit * (problem.T - residuals))
 
-    def __init__(self, rows: EncodedRows, view: str, samples: list[np.ndarray]):
-        self.rows, self.view = rows, view
-        self.samples = [rows.take(sample) for sample in samples]
+
+class Bench:
+    """Rows of one view in folds: a metric is learned outside of a fold, and judged at its rows."""
+
+    def __init__(self, rows: EncodedRows, view: str, fold: np.ndarray):
+        self.rows, self.view, self.fold = rows, view, fold
+        self.count = int(fold.max()) + 1
+        self.others = [rows.take(np.flatnonzero(fold != k)) for k in range(self.count)]
         self.starts: dict[int, list[Metric]] = {}
 
     def judge(self, recipe: Recipe, clock: Clock) -> Judged | None:
-        """Return the metrics learned from either sample that are best at the other."""
+        """Return the metrics of a recipe of least error at rows that they were not learned from."""
         key = id(recipe.profile)
         if key not in self.starts:
-            self.starts[key] = both_at_once(lambda side: plain(self.samples[side], recipe.profile))
-        learned = both_at_once(
-            lambda side: list(learn(self.samples[side], recipe, self.starts[key][side], clock))
-        )
-        best: Judged | None = None
-        for pair in zip(*learned, strict=False):
-            found = both_at_once(partial(self._judged_at, pair))
-            error = float(np.mean([metric.error for metric in found]))
-            if best is None or error < best.error:
-                best = Judged(recipe, self.view, (found[0], found[1]), error)
+            self.starts[key] = each(lambda k: plain(self.others[k], recipe.profile), self.count)
+        starts = self.starts[key]
+        learned = each(lambda k: list(learn(self.others[k], recipe, starts[k], clock)), self.count)
+        steps = [Judged(recipe, self.view, metrics) for metrics in zip(*learned, strict=False)]
+        if len(steps) > 1:
+            steps = [self.at_penalties(judged, (1.0,)) for judged in steps]
+            steps = [min(steps, key=lambda judged: judged.error)]
+        return self.at_penalties(steps[0], FACTORS) if steps else None
+
+    def at_penalties(self, judged: Judged, factors: tuple[float, ...]) -> Judged:
+        """Return it with the penalty of least error, for all folds, and what is left out then."""
+        middle = float(np.exp(np.mean([np.log(metric.alpha) for metric in judged.metrics])))
+        alphas = ALPHAS if len(self.rows) <= SPECTRAL else middle * np.array(factors)
+
+        def at_fold(k: int) -> np.ndarray:
+            problem = self.rows.problem(judged.metrics[k].kernel)
+            return left_out(problem, alphas)[:, self.fold == k]
+
+        parts = (each if len(self.rows) <= EXACT // 3 else _in_turn)(at_fold, self.count)
+        found = np.empty((len(alphas), *self.rows.T.shape))
+        for k, part in enumerate(parts):
+            found[:, self.fold == k] = part
+        errors = [squared_error(values, self.rows.T, self.rows.w) for values in found]
+        errors = [error if np.isfinite(error) else np.inf for error in errors]
+        best = int(np.argmin(errors))
+        metrics = judged.at(float(alphas[best]))
+        return replace(judged, metrics=metrics, error=errors[best], left_out=found[best])
+
+    def with_logistic(self, judged: Judged, labels: np.ndarray, clock: Clock) -> Judged | None:
+        """Return logistic regressions in the same metrics, and what they say of rows left out.
+
+        A row is predicted by a fit to three quarters of the rows or more, in the metric of its
+        fold. Penalties are tried from the largest on, until the log loss grows.
+        """
+        parts = self.fold
+        if self.count == 2:  # each fold in two
+            place = np.cumsum(self.fold == 0) * (self.fold == 0)
+            place += np.cumsum(self.fold == 1) * (self.fold == 1)
+            parts = 2 * self.fold + place % 2
+        several = self.count != int(parts.max()) + 1
+        classes = int(labels.max()) + 1
+        best = None
+        for alpha in SMOOTHING:
+            if clock.late and best is not None:
+                break
+
+            def at_part(p: int, alpha: float = alpha) -> np.ndarray:
+                seen, asked = np.flatnonzero(parts != p), np.flatnonzero(parts == p)
+                metric = replace(judged.metrics[p // 2 if several else p], alpha=alpha)
+                model = fitted(metric, self.rows.take(seen), labels[seen], tol=1e-3)
+                return class_values(model, self.rows.Z[asked], classes)
+
+            found = np.empty((len(labels), 1 if classes == 2 else classes))
+            for p, values in enumerate(each(at_part, int(parts.max()) + 1)):
+                found[parts == p] = values
+            loss = log_loss(_softmax(found), labels, self.rows.w)
+            if best is not None and not loss < best.error:
+                break
+            metrics = judged.at(alpha)
+            best = replace(judged, metrics=metrics, error=loss, left_out=found, logistic=True)
         return best
 
-    def _judged_at(self, pair: tuple[Metric, ...], side: int) -> Metric:
-        """Return a metric with penalty and left-out error of a ridge on rows it has not seen."""
-        fit = self.samples[1 - side].problem(pair[side].kernel).fit("loo", ALPHAS)
-        return replace(
-            pair[side], alpha=float(fit.alpha), error=float(np.asarray(fit.loo_errors).min())
-        )
+
+def _in_turn(work: Callable[[int], T], count: int) -> list[T]:
+    """Return what a function returns for each number; one matrix has all cores."""
+    return [work(k) for k in range(count)]
 
 
-def leave_out(judged: Judged, rows: EncodedRows, halves: tuple[np.ndarray, np.ndarray]) -> Judged:
-    """Return it with predictions for every row by a fit to all the others.
-
-    The metric with which a row is predicted was learned from the other half, the penalty too.
-    """
-    factors = FACTORS if len(rows) <= MANY else (1.0,)
-
-    def predicted(side: int) -> list[np.ndarray]:
-        metric, unseen = judged.metrics[side], halves[1 - side]
-        problem = rows.problem(metric.kernel)
-        return [problem.leave_one_out(factor * metric.alpha)[unseen] for factor in factors]
-
-    sides = both_at_once(predicted) if len(rows) <= MANY else [predicted(0), predicted(1)]
-    tried: list[tuple[float, float, np.ndarray]] = []
-    for k, factor in enumerate(factors):
-        found = np.empty_like(rows.T)
-        for side in (0, 1):
-            found[halves[1 - side]] = sides[side][k]
-        tried.append((squared_error(found, rows), factor, found))
-    error, factor, found = min(tried, key=lambda trial: trial[0])
-    metrics = [replace(metric, alpha=factor * metric.alpha) for metric in judged.metrics]
-    return replace(judged, metrics=(metrics[0], metrics[1]), error=error, left_out=found)
+def _softmax(values: np.ndarray) -> np.ndarray:
+    scores = two_columns(values)
+    P = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return P / P.sum(axis=1, keepdims=True)
 
 
-def hold_out(judged: Judged, rows: EncodedRows, held: np.ndarray) -> Judged:
-    """Return it with predictions for some rows, of no sample, by one fit to all the others."""
+def class_values(model: Any, Z: np.ndarray, classes: int) -> np.ndarray:
+    """Return a column of values for each class, one for two; of classes it has not seen, little."""
+    if isinstance(model, KernelRidge):
+        return np.asarray(model.predict(Z)).reshape(len(Z), -1)
+    values = two_columns(np.asarray(model.decision_function(Z)).reshape(len(Z), -1))
+    out = np.full((len(Z), classes), values.min(axis=1, keepdims=True) - 3.0)
+    out[:, model.classes_] = values
+    return out[:, 1:] - out[:, :1] if classes == 2 else out
+
+
+def hold_out(
+    judged: Judged, rows: EncodedRows, labels: np.ndarray | None, held: np.ndarray
+) -> Judged:
+    """Return it with predictions for some rows, of no fold, by one fit to all the others."""
     rest = np.setdiff1d(np.arange(len(rows)), held)
-    found = fitted(judged.metric, rows.take(rest)).predict(rows.Z[held]).reshape(len(held), -1)
-    return replace(judged, error=squared_error(found, rows.take(held)), left_out=found)
+    of_rest, there = rows.take(rest), rows.take(held)
+    known = labels if judged.logistic else None
+    model = fitted(judged.metric, of_rest, None if known is None else known[rest])
+    classes = 0 if labels is None else int(labels.max()) + 1
+    found = class_values(model, there.Z, classes)
+    if known is None:
+        return replace(judged, error=squared_error(found, there.T, there.w), left_out=found)
+    loss = log_loss(_softmax(found), known[held], there.w)
+    return replace(judged, error=loss, left_out=found)
 
 
-def squared_error(found: np.ndarray, rows: EncodedRows) -> float:
-    """Return the weighted mean squared error of predictions."""
-    return float(np.average(np.mean((found - rows.T) ** 2, axis=1), weights=rows.w))
-
-
-def stack(found: list[np.ndarray], rows: EncodedRows, most: int) -> np.ndarray:
-    """Return weights ≥ 0 of sum 1, at most so many of them, of least left-out error."""
-    s = np.sqrt(np.ones(len(rows)) if rows.w is None else rows.w)[:, None]
-    A = np.column_stack([(s * each).ravel() for each in found])
-    chosen = np.arange(A.shape[1])
-    while True:
-        weights, _ = nnls(A[:, chosen], (s * rows.T).ravel())
-        order = np.argsort(-weights, kind="stable")[:most]
-        kept = chosen[np.sort(order[weights[order] > 0.02 * weights.max(initial=0.0)])]
-        if len(kept) in (0, len(chosen)):
-            break
-        chosen = kept
-    out = np.zeros(A.shape[1])
-    if not weights.sum() > 0:  # nothing is better than the mean: the best alone
-        out[int(np.argmin([squared_error(each, rows) for each in found]))] = 1.0
-        return out
-    out[chosen] = weights / weights.sum()
-    return out
-
-
-def honest_error(
-    found: list[np.ndarray], rows: EncodedRows, halves: tuple[np.ndarray, np.ndarray], most: int
-) -> float:
-    """Return the left-out error of the mean; weights for one half come from the other."""
-    mixed = np.empty_like(rows.T)
-    for seen, unseen in (halves, halves[::-1]):
-        weights = stack([each[seen] for each in found], rows.take(seen), most)
-        mixed[unseen] = sum(w * each[unseen] for w, each in zip(weights, found, strict=True))
-    return squared_error(mixed, rows)
+def fitted(
+    metric: Metric, rows: EncodedRows, labels: np.ndarray | None = None, tol: float | None = None
+) -> Any:
+    """Return the ridge in a metric, or of classes the logistic regression; centres where many."""
+    how: dict[str, Any] = {} if tol is None else {"tol": tol}
+    if len(rows) > EXACT:
+        how |= {"solver": "falkon", "n_centers": min(CENTERS, len(rows)), "random_state": 0}
+    if labels is None:
+        ridge = KernelRidge(metric.kernel, alpha=metric.alpha, fit_intercept=True, **how)
+        return ridge.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)
+    model = KernelLogisticRegression(metric.kernel, alpha=metric.alpha, **how)
+    with warnings.catch_warnings():
+        if tol is not None:  # a trial
+            warnings.simplefilter("ignore")
+        return model.fit(rows.Z, labels, rows.w)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The metrics of a model, their weights, and what is known of them at rows left out."""
+    """The metrics of a model, the models in them, and what is known of them at rows left out."""
 
     judged: list[Judged]
-    members: list[KernelRidge]
-    weights: np.ndarray
+    members: list[Any]
+    together: Mean | Mixture
     left_out: np.ndarray
     error: float
 
 
-def choose(
-    rows: EncodedRows,
-    scores: NormalScores,
-    labels: np.ndarray | None,
-    *,
-    n_models: int,
-    max_rows: int,
-    clock: Clock,
-    rng: Any,
-    report: Callable[[str, float], None] = lambda name, error: None,
-) -> Chosen:
-    """Return the metrics of least error at rows that they were not learned from."""
-    views = {view: replace(rows, Z=scores.view(rows.Z, view)) for view in scores.views}
-    halves = halves_of(rows.T, labels, rng)
-    samples = [
-        half if len(half) <= max_rows else np.sort(rng.choice(half, max_rows, replace=False))
-        for half in halves
-    ]
-    tried: list[Judged] = []
-    failure: MercerError | None = None
+class Choice:
+    """The search for the members of a model, among the rows of all views."""
 
-    def attempt(both: Halves, recipe: Recipe) -> float:
-        nonlocal failure
+    def __init__(
+        self,
+        rows: EncodedRows,
+        scores: NormalScores,
+        labels: np.ndarray | None,
+        *,
+        n_models: int,
+        max_rows: int,
+        clock: Clock,
+        rng: Any,
+    ):
+        self.rows, self.labels, self.clock, self.rng = rows, labels, clock, rng
+        self.n_models = n_models
+        self.views = {view: replace(rows, Z=scores.view(rows.Z, view)) for view in scores.views}
+        every = np.arange(len(rows))
+        many = len(rows) > 2 * max_rows
+        self.bench = np.sort(rng.choice(every, 2 * max_rows, replace=False)) if many else every
+        few = len(self.bench) <= SMALL
+        key = rows.T.mean(axis=1) if labels is None else labels
+        self.fold = folds_of(key[self.bench], FOLDS if few else 2, rng)
+        self.tried: list[Judged] = []
+        self.failure: MercerError | None = None
+        self.ticker = Ticker("learning metrics")
+
+    def made(self) -> Chosen:
+        """Return the members, fitted to all rows."""
         try:
-            found = both.judge(recipe, clock)
+            self._try_all()
+            whole, known = self._on_all_rows()
+            return self._together(whole, known)
+        finally:
+            self.ticker.close()
+
+    def _try_all(self) -> None:
+        ranked: list[tuple[float, int, Bench]] = []
+        for view, seen in self.views.items():
+            if self.tried and self.clock.late:
+                break
+            bench = Bench(seen.take(self.bench), view, self.fold)
+            errors = [self._attempt(bench, recipe) for recipe in FIRST]
+            ranked.append((min(errors), len(ranked), bench))
+        ranked.sort(key=lambda item: item[:2])
+        if len(self.bench) >= FEWEST:
+            for recipe in RECIPES:
+                for _, _, bench in ranked[: recipe.views]:
+                    self._attempt(bench, recipe)
+        if not self.tried:
+            raise self.failure or InvalidInput("no metric could be learned from these rows.")
+        self.tried.sort(key=lambda judged: judged.error)
+        if self.labels is not None:
+            labels = self.labels[self.bench]
+            benches = {bench.view: bench for _, _, bench in ranked}
+            plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
+            learned = [judged for judged in self.tried if judged.recipe not in FIRST]
+            of_one, of_learned = LOGISTIC_OF_FEW if len(self.bench) <= SMALL else LOGISTIC
+            for judged in plain_ones[:of_one] + learned[:of_learned]:
+                if not self.clock.late:
+                    self._attempt_logistic(benches[judged.view], judged, labels)
+
+    def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> None:
+        with suppress(MercerError):  # of a class that some fits do not see, say
+            found = bench.with_logistic(judged, labels, self.clock)
+            if found is not None:
+                self.tried.append(found)
+                self.ticker.tell(f"{found.name}: log loss {found.error:.3g} of rows left out")
+
+    def _attempt(self, bench: Bench, recipe: Recipe) -> float:
+        if self.tried and self.clock.late:
+            return np.inf
+        try:
+            found = bench.judge(recipe, self.clock)
         except MercerError as error:
-            failure = failure or error
+            self.failure = self.failure or error
             return np.inf
-        if found is None:
+        if found is None or not np.isfinite(found.error):
             return np.inf
-        tried.append(found)
-        report(found.name, found.error)
+        self.tried.append(found)
+        least = min(judged.error for judged in self.tried)
+        self.ticker.tell(f"{found.name}: left-out error {found.error:.3g}, least {least:.3g}")
         return found.error
 
-    ranked: list[tuple[float, int, Halves]] = []
-    for view, each in views.items():
-        if tried and clock.late:
-            break
-        both = Halves(each, view, samples)
-        ranked.append((attempt(both, FIRST), len(ranked), both))
-    ranked.sort(key=lambda item: item[:2])
-    if len(rows) >= FEWEST:
-        for recipe in RECIPES:
-            for _, _, both in ranked[: recipe.views]:
-                if not (tried and clock.late):
-                    attempt(both, recipe)
-    if not tried:
-        raise failure or InvalidInput("no metric could be learned from these rows.")
-    tried.sort(key=lambda each: each.error)
-    exact = len(rows) <= EXACT
-    if exact:
-        known, sides = np.arange(len(rows)), halves
-    else:
-        free = np.setdiff1d(np.arange(len(rows)), np.concatenate(samples))
-        many = min(MOST_HELD_OUT, int(HELD_OUT * len(rows)), len(free))
-        known = np.sort(rng.choice(free, many, replace=False))
-        sides = np.arange(0, many, 2), np.arange(1, many, 2)
-    whole: list[Judged] = []
-    for judged in tried[: n_models + KEPT]:
-        if whole and clock.late:
-            break
-        seen = views[judged.view]
-        whole.append(leave_out(judged, seen, halves) if exact else hold_out(judged, seen, known))
-    found = [each.left_out for each in whole]
-    there = rows.take(known)
-    weights = stack(found, there, n_models)
-    kept = np.flatnonzero(weights)
-    left_out = np.full_like(rows.T, np.nan)
-    left_out[known] = sum(weights[k] * found[k] for k in kept)
-    return Chosen(
-        [whole[k] for k in kept],
-        [fitted(whole[k].metric, views[whole[k].view]) for k in kept],
-        weights[kept],
-        left_out,
-        honest_error(found, there, sides, n_models),
-    )
+    def _on_all_rows(self) -> tuple[list[Judged], np.ndarray]:
+        """Return what was tried with predictions for rows left out, and for which rows.
 
+        Of few rows they are there already. Of more, the best are tried again: ridges leave out each
+        row of all, and what takes longer is fitted without some rows that nothing was learned from.
+        """
+        rows, few = self.rows, len(self.bench) == len(self.rows)
+        if few:
+            return self.tried, self.bench
+        best = self._best(self.tried, self.bench)[: self.n_models + KEPT]
+        exact = self.labels is None and len(rows) <= EXACT
+        if exact:
+            known, fold = np.arange(len(rows)), self._folds_of_all()
+        else:
+            free = np.setdiff1d(np.arange(len(rows)), self.bench)
+            size = min(MOST_HELD_OUT, int(HELD_OUT * len(rows)), len(free))
+            known = np.sort(self.rng.choice(free, size, replace=False))
+        whole: list[Judged] = []
+        longest = 0.0
+        for judged in best:
+            rest = self.clock.rest()
+            if whole and rest is not None and rest < longest * (2 + len(whole)):
+                break  # the fits to all rows take as long again
+            began = self.clock.spent
+            seen = self.views[judged.view]
+            if exact:
+                whole.append(Bench(seen, judged.view, fold).at_penalties(judged, (1.0,)))
+            else:
+                whole.append(hold_out(judged, seen, self.labels, known))
+            longest = max(longest, self.clock.spent - began)
+            self.ticker.tell(f"{judged.name}, all rows: left-out error {whole[-1].error:.3g}")
+        return whole, known
 
-def fitted(metric: Metric, rows: EncodedRows) -> KernelRidge:
-    """Return the ridge regression on all rows in a metric; in the span of centres where many."""
-    how: dict[str, Any] = {"fit_intercept": True}
-    if len(rows) > EXACT:
-        how |= {"solver": "falkon", "n_centers": min(CENTERS, len(rows)), "random_state": 0}
-    model = KernelRidge(metric.kernel, alpha=metric.alpha, **how)
-    return model.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)
+    def _folds_of_all(self) -> np.ndarray:
+        """Return the folds with all rows in them; those that no metric saw may be in any."""
+        fold = self.rng.integers(int(self.fold.max()) + 1, size=len(self.rows))
+        fold[self.bench] = self.fold
+        return fold
+
+    def _best(self, tried: list[Judged], known: np.ndarray) -> list[Judged]:
+        """Return those of the largest weights together, the others by error after them."""
+        weights = self._fit_together(tried, known, np.arange(len(known)), len(tried)).weights
+        errors = np.array([judged.error for judged in tried])
+        order = np.lexsort((errors, -weights))
+        return [tried[k] for k in order]
+
+    def _fit_together(
+        self, tried: list[Judged], known: np.ndarray, seen: np.ndarray, most: int
+    ) -> Mean | Mixture:
+        found, there = [judged.left_out[seen] for judged in tried], self.rows.take(known[seen])
+        if self.labels is None:
+            return Mean.of(found, there.T, there.w, most)
+        return Mixture.of(found, self.labels[known[seen]], there.w, most)
+
+    def _together(self, whole: list[Judged], known: np.ndarray) -> Chosen:
+        """Fit the members that are given a weight, and tell what is known of rows left out.
+
+        A row left out is predicted with weights and slopes that come from the other rows.
+        """
+        half = folds_of(np.zeros(len(known)), 2, np.random.default_rng(0))
+        if self.labels is not None:
+            half = folds_of(self.labels[known], 2, np.random.default_rng(0))
+        columns = self.rows.T.shape[1] if self.labels is None else int(self.labels.max()) + 1
+        left = np.full((len(self.rows), columns), np.nan)
+        for side in (0, 1):
+            seen, unseen = np.flatnonzero(half != side), np.flatnonzero(half == side)
+            together = self._fit_together(whole, known, seen, self.n_models)
+            left[known[unseen]] = together([judged.left_out[unseen] for judged in whole])
+        there = self.rows.take(known)
+        if self.labels is None:
+            error = squared_error(left[known], there.T, there.w)
+        else:
+            wrong = left[known].argmax(axis=1) != self.labels[known]
+            error = float(np.average(wrong, weights=there.w))
+        together = self._fit_together(whole, known, np.arange(len(known)), self.n_models)
+        kept = np.flatnonzero(together.weights)
+        judged = [whole[k] for k in kept]
+        members = [
+            fitted(one.metric, self.views[one.view], self.labels if one.logistic else None)
+            for one in judged
+        ]
+        return Chosen(judged, members, together.take(kept), left, error)
