@@ -157,6 +157,9 @@ def test_refusals_speak_in_the_name_of_the_table_model(frame, target, labels, re
         TableClassifier().fit(frame, [None, *labels[1:]])
     with pytest.raises(InvalidInput, match=r"^TableClassifier: class_weight='even'"):
         TableClassifier(class_weight="even").fit(frame, labels)
+    for model in (TableRegressor(model="features"), TableClassifier(model="features")):
+        with pytest.raises(InvalidInput, match="requires y to be passed"):
+            model.fit(frame)
     with pytest.raises(InvalidInput, match="there is none to tune"):
         mercer.tune(TableRegressor(model="features"), frame, target)
     blocks = RowBlocks.from_arrays(frame[["x"]].to_numpy(), np.asarray(target))

@@ -146,6 +146,7 @@ class TableModel(BaseEstimator):
     def _suits_features(self, X: Any, y: Any, sample_weight: Any) -> bool:
         """Whether a feature machine is asked for, or nothing is said and the rows suit it."""
         name, blocks = type(self).__name__, isinstance(X, RowBlocks)
+        self._require_target(X, y)
         if self.model == "features":
             for fixed in ("kernel", "alpha", "C"):
                 if (value := getattr(self, fixed, None)) is not None:
@@ -160,7 +161,7 @@ class TableModel(BaseEstimator):
                     "blocks.sample(20000, with_targets=True)."
                 )
             return True
-        if self._asked or blocks or y is None:
+        if self._asked or blocks:
             return False
         rows = count_targets(y)
         weights = check_weights(sample_weight, rows, relative=True)
@@ -186,15 +187,18 @@ class TableModel(BaseEstimator):
             said = str(error).replace(type(inner).__name__, type(self).__name__)
             raise type(error)(said) from error
 
-    def _encode(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[TableEncoder | TableColumns, Any, Any]:
-        """Return what reads the columns, the rows as the kernel takes them, and the kernel."""
+    def _require_target(self, X: Any, y: Any) -> None:
         if y is None and not isinstance(X, RowBlocks):
             # the words that scikit-learn's common checks look for
             raise InvalidInput(
                 f"{type(self).__name__}: requires y to be passed, but the target y is None."
             )
+
+    def _encode(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[TableEncoder | TableColumns, Any, Any]:
+        """Return what reads the columns, the rows as the kernel takes them, and the kernel."""
+        self._require_target(X, y)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise InvalidInput(
                 f"{type(self).__name__}: kernel='precomputed' has no columns to encode; "
@@ -210,7 +214,8 @@ class TableModel(BaseEstimator):
             encoder, Z, kernel = self._columns(X, sample_weight, kernel)
         else:
             encoder = TableEncoder(self.categorical, self.max_categories)
-            Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
+            with self._in_its_name(encoder):
+                Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
         if Z.shape[0] != (values := count_targets(y)):
             raise InvalidInput(
                 f"{owner}: X has {Z.shape[0]} rows and y has {values} values, "
