@@ -146,6 +146,20 @@ def test_several_outputs_are_those_of_one_metric():
     assert model.score(X, Y) > 0.5
 
 
+def test_class_weights_are_weights_of_rows():
+    X, y = waves(60, d=2, noise=1.0)
+    labels = np.where(y > 0.8, "high", "low")
+    model = FeatureMachineClassifier(1, max_rows=30, class_weight={"high": 3.0, "low": 1.0})
+    found = model.fit(X, labels).predict_proba(X)
+    plain = FeatureMachineClassifier(1, max_rows=30)
+    weighted = plain.fit(X, labels, np.where(labels == "high", 3.0, 1.0)).predict_proba(X)
+    np.testing.assert_allclose(found, weighted, atol=1e-3)
+    balanced = clone(plain).set_params(class_weight="balanced").fit(X, labels).predict_proba(X)
+    assert balanced[:, 0].mean() > plain.fit(X, labels).predict_proba(X)[:, 0].mean() + 0.03
+    with pytest.raises(InvalidInput, match="class_weight"):
+        FeatureMachineClassifier(class_weight={"high": -1.0}).fit(X, labels)
+
+
 # ------------------------------------------------------------------------------------- tables, rows
 @pytest.fixture(scope="module")
 def table():
@@ -213,8 +227,8 @@ def test_a_constant_target_is_predicted():
 
 def test_of_many_rows_some_are_held_out(monkeypatch):
     X, y = waves(900, d=3)
-    monkeypatch.setattr(members, "EXACT", 300)
-    monkeypatch.setattr(members, "CENTERS", 60)
+    for name, value in (("EXACT", 300), ("MANY", 300), ("CENTERS", 60)):
+        monkeypatch.setattr(members, name, value)
     model = FeatureMachineRegressor(2, max_rows=60).fit(X, y)
     known = ~np.isnan(model.left_out_)
     assert known.sum() == 180 and len(model.residuals_) == 180

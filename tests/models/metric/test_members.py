@@ -116,7 +116,7 @@ def test_logistic_regressions_do_not_see_the_rows_that_they_predict(rows, count,
     metrics = tuple(
         Metric(RBF(), np.array([1.0, 0.1, 0.1, 0.1 + k / 50]), 0.1) for k in range(count)
     )
-    found = bench.with_logistic(Judged(FIRST[2], "", metrics), labels, Clock())
+    found = bench.with_logistic(Judged(FIRST[2], "", metrics), labels, classes, Clock())
     assert found.logistic and found.name.endswith("logistic")
     P = np.exp(found.left_out) if classes > 2 else 1 / (1 + np.exp(-found.left_out))
     P = P / P.sum(axis=1, keepdims=True) if classes > 2 else np.hstack([1 - P, P])
@@ -125,8 +125,8 @@ def test_logistic_regressions_do_not_see_the_rows_that_they_predict(rows, count,
     # a label that is turned changes no prediction of its own row, and those of other folds
     turned = labels.copy()
     turned[3] = (labels[3] + 1) % classes
-    again = bench.with_logistic(Judged(FIRST[2], "", found.metrics), turned, Clock(1e-9))
-    first = bench.with_logistic(Judged(FIRST[2], "", found.metrics), labels, Clock(1e-9))
+    again = bench.with_logistic(Judged(FIRST[2], "", found.metrics), turned, classes, Clock(1e-9))
+    first = bench.with_logistic(Judged(FIRST[2], "", found.metrics), labels, classes, Clock(1e-9))
     np.testing.assert_allclose(again.left_out[3], first.left_out[3], rtol=1e-9)
     assert not np.allclose(again.left_out, first.left_out, rtol=1e-6)
 
@@ -142,7 +142,7 @@ def test_a_class_that_a_fit_has_not_seen_has_little():
 def test_what_is_held_out_was_not_fitted(rows):
     held = np.arange(0, 50, 5)
     metrics = tuple(Metric(Matern(nu=1.5), np.full(4, scale), 0.1) for scale in (0.5, 1.0))
-    found = hold_out(Judged(FIRST[0], "", metrics), rows, None, held)
+    found = hold_out(Judged(FIRST[0], "", metrics), rows, None, 0, held)
     rest = rows.take(np.setdiff1d(np.arange(50), held))
     ridge = KernelRidge(joined(*metrics).kernel, alpha=0.1, fit_intercept=True)
     expected = ridge.fit(rest.Z, rest.T[:, 0], rest.w).predict(rows.Z[held])

@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
-from mercer.errors import InvalidInput, naming, speaks, who
+from mercer.errors import InvalidInput, naming, speaking_for, speaks, who
 from mercer.estimator import (
     accuracy,
     check_kept_classes,
     check_labels,
     check_targets,
     check_weights,
+    class_weights,
     find_classes,
     r_squared,
     set_params,
@@ -402,6 +403,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         Columns of numbers to be read as categories.
     max_categories : int, default=100
         The most frequent categories that are kept of each column.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" counts every class alike.
     random_state : int, Generator or None, default=0
         Decides which rows are in which half.
 
@@ -431,6 +434,28 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
     score = accuracy
 
+    @naming
+    def __init__(
+        self,
+        n_models: int = 6,
+        *,
+        max_rows: int = 700,
+        max_time: float | None = None,
+        categorical: Any = None,
+        max_categories: int = 100,
+        class_weight: Any = None,
+        random_state: Any = 0,
+    ):
+        super().__init__(
+            n_models,
+            max_rows=max_rows,
+            max_time=max_time,
+            categorical=categorical,
+            max_categories=max_categories,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
     @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureMachineClassifier:
         """Learn metrics, and fit a ridge regression in each.
@@ -453,7 +478,13 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         clock = Clock(self.max_time)
         encoder, Z = self._encoded(X, y, sample_weight)
         y = check_labels(y, len(Z))
-        weights = _ratios(check_weights(sample_weight, len(Z), relative=True))
+        weights = check_weights(sample_weight, len(Z), relative=True)
+        if self.class_weight is not None:
+            of_class = class_weights(self.class_weight, y, weights)
+            weights = of_class if weights is None else weights * of_class
+            with speaking_for(f"{who()}: class_weight"):
+                weights = check_weights(weights, len(Z), relative=True)
+        weights = _ratios(weights)
         classes = find_classes(y)
         if weights is not None:
             check_kept_classes(y, y[weights > 0])

@@ -32,9 +32,10 @@ from mercer.threads import Ticker, single_threaded_blas, workers
 
 T = TypeVar("T")
 
-#: Rows up to which a model is fitted exactly and every row is left out; beyond, centres.
+#: Rows up to which a model is fitted exactly; beyond, in the span of centres.
 EXACT = 6000
 CENTERS = 2000
+MANY = 3000  # rows up to which ridges leave out each of them
 SMALL, FOLDS = 400, 5  # rows up to which metrics are learned in five folds, not in two
 SPECTRAL = 500  # rows up to which an eigendecomposition serves all penalties
 FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
@@ -43,7 +44,8 @@ SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5)
 HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
 FEWEST = 20  # rows from which on a metric is learned
 ROUNDS = 3  # of gradients
-KEPT = 2  # candidates beyond those asked for that are tried on all rows
+KEPT = 2  # candidates beyond those asked for that are tried on all rows,
+AGAIN = 5  # and the most of them
 LOGISTIC = (3, 2)  # metrics of one scale, and learned ones, in which a logistic one is tried
 LOGISTIC_OF_FEW = (1, 1)  # the same in five folds
 
@@ -186,7 +188,9 @@ class Bench:
         metrics = judged.at(float(alphas[best]))
         return replace(judged, metrics=metrics, error=errors[best], left_out=found[best])
 
-    def with_logistic(self, judged: Judged, labels: np.ndarray, clock: Clock) -> Judged | None:
+    def with_logistic(
+        self, judged: Judged, labels: np.ndarray, classes: int, clock: Clock
+    ) -> Judged | None:
         """Return logistic regressions in the same metrics, and what they say of rows left out.
 
         A row is predicted by a fit to three quarters of the rows or more, in the metric of its
@@ -198,7 +202,6 @@ class Bench:
             place += np.cumsum(self.fold == 1) * (self.fold == 1)
             parts = 2 * self.fold + place % 2
         several = self.count != int(parts.max()) + 1
-        classes = int(labels.max()) + 1
         best = None
         for alpha in SMOOTHING:
             if clock.late and best is not None:
@@ -243,14 +246,13 @@ def class_values(model: Any, Z: np.ndarray, classes: int) -> np.ndarray:
 
 
 def hold_out(
-    judged: Judged, rows: EncodedRows, labels: np.ndarray | None, held: np.ndarray
+    judged: Judged, rows: EncodedRows, labels: np.ndarray | None, classes: int, held: np.ndarray
 ) -> Judged:
     """Return it with predictions for some rows, of no fold, by one fit to all the others."""
     rest = np.setdiff1d(np.arange(len(rows)), held)
     of_rest, there = rows.take(rest), rows.take(held)
     known = labels if judged.logistic else None
     model = fitted(judged.metric, of_rest, None if known is None else known[rest])
-    classes = 0 if labels is None else int(labels.max()) + 1
     found = class_values(model, there.Z, classes)
     if known is None:
         return replace(judged, error=squared_error(found, there.T, there.w), left_out=found)
@@ -302,10 +304,14 @@ class Choice:
     ):
         self.rows, self.labels, self.clock, self.rng = rows, labels, clock, rng
         self.n_models = n_models
+        self.classes = 0 if labels is None else int(labels.max()) + 1
         self.views = {view: replace(rows, Z=scores.view(rows.Z, view)) for view in scores.views}
-        every = np.arange(len(rows))
-        many = len(rows) > 2 * max_rows
-        self.bench = np.sort(rng.choice(every, 2 * max_rows, replace=False)) if many else every
+        every, most = np.arange(len(rows)), 2 * max_rows
+        self.leaves_out = len(rows) <= (most if labels is not None else max(most, MANY))
+        if not self.leaves_out:  # some rows are to be in no fold
+            most = min(most, int((1 - HELD_OUT) * len(rows)))
+        many = len(rows) > most
+        self.bench = np.sort(rng.choice(every, most, replace=False)) if many else every
         few = len(self.bench) <= SMALL
         key = rows.T.mean(axis=1) if labels is None else labels
         self.fold = folds_of(key[self.bench], FOLDS if few else 2, rng)
@@ -338,7 +344,8 @@ class Choice:
         if not self.tried:
             raise self.failure or InvalidInput("no metric could be learned from these rows.")
         self.tried.sort(key=lambda judged: judged.error)
-        if self.labels is not None:
+        # a softmax of several classes takes too long on many rows
+        if self.labels is not None and (self.classes == 2 or self.leaves_out):
             labels = self.labels[self.bench]
             benches = {bench.view: bench for _, _, bench in ranked}
             plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
@@ -350,7 +357,7 @@ class Choice:
 
     def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> None:
         with suppress(MercerError):  # of a class that some fits do not see, say
-            found = bench.with_logistic(judged, labels, self.clock)
+            found = bench.with_logistic(judged, labels, self.classes, self.clock)
             if found is not None:
                 self.tried.append(found)
                 self.ticker.tell(f"{found.name}: log loss {found.error:.3g} of rows left out")
@@ -376,12 +383,11 @@ class Choice:
         Of few rows they are there already. Of more, the best are tried again: ridges leave out each
         row of all, and what takes longer is fitted without some rows that nothing was learned from.
         """
-        rows, few = self.rows, len(self.bench) == len(self.rows)
-        if few:
+        rows = self.rows
+        if len(self.bench) == len(rows):
             return self.tried, self.bench
-        best = self._best(self.tried, self.bench)[: self.n_models + KEPT]
-        exact = self.labels is None and len(rows) <= EXACT
-        if exact:
+        best = self._best(self.tried, self.bench)[: min(AGAIN, self.n_models + KEPT)]
+        if self.leaves_out:
             known, fold = np.arange(len(rows)), self._folds_of_all()
         else:
             free = np.setdiff1d(np.arange(len(rows)), self.bench)
@@ -395,10 +401,10 @@ class Choice:
                 break  # the fits to all rows take as long again
             began = self.clock.spent
             seen = self.views[judged.view]
-            if exact:
+            if self.leaves_out:
                 whole.append(Bench(seen, judged.view, fold).at_penalties(judged, (1.0,)))
             else:
-                whole.append(hold_out(judged, seen, self.labels, known))
+                whole.append(hold_out(judged, seen, self.labels, self.classes, known))
             longest = max(longest, self.clock.spent - began)
             self.ticker.tell(f"{judged.name}, all rows: left-out error {whole[-1].error:.3g}")
         return whole, known
@@ -432,7 +438,7 @@ class Choice:
         half = folds_of(np.zeros(len(known)), 2, np.random.default_rng(0))
         if self.labels is not None:
             half = folds_of(self.labels[known], 2, np.random.default_rng(0))
-        columns = self.rows.T.shape[1] if self.labels is None else int(self.labels.max()) + 1
+        columns = self.classes or self.rows.T.shape[1]
         left = np.full((len(self.rows), columns), np.nan)
         for side in (0, 1):
             seen, unseen = np.flatnonzero(half != side), np.flatnonzero(half == side)
