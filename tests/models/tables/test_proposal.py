@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 from mercer import (
@@ -19,15 +18,6 @@ from mercer.datasets import load_diabetes_table, load_wine_table, make_clinic
 from mercer.domains import Table
 from mercer.models.tables import kernel_for
 from tests.cli.houses import write
-
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "two rows that are one may be in either half",
-}
-
-
-@parametrize_with_checks([TableRegressor()], expected_failed_checks=lambda _: EXPECTED)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def both(tmp_path, table, y, model):
