@@ -12,15 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import checks
 from mercer.domains import RowBlocks, is_missing, to_host
 from mercer.errors import InvalidInput, naming, speaks, who
-from mercer.estimator import (
-    accuracy,
-    as_stream,
-    check_labels,
-    check_weights,
-    class_weights,
-    count_targets,
-    takes_blocks,
-)
+from mercer.estimator import accuracy, as_stream, check_weights, takes_blocks
 from mercer.models.margin import SVC
 from mercer.models.metric import FeatureMachineClassifier
 from mercer.models.ridge import KernelRidgeClassifier
@@ -202,7 +194,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         if self._suits_features(X, y, sample_weight):
             y = to_host(y, "y")
             _refuse_missing(y)
-            machine = self._machine(X, y, self._class_weighted(y, sample_weight))
+            machine = self._machine(X, y, sample_weight, class_weight=self.class_weight)
             self._keep(machine.encoder_, machine)
             return self
         inside = self._inside(X, y, sample_weight)
@@ -210,15 +202,6 @@ class TableClassifier(ClassifierMixin, TableModel):
         model = self._fitted(inside, self.C if margin else self.alpha, margin)
         self._keep(inside.encoder, model, inside.compared)
         return self
-
-    def _class_weighted(self, y: Any, sample_weight: Any) -> Any:
-        """Return weights of rows times those of their classes."""
-        if self.class_weight is None:
-            return sample_weight
-        labels = check_labels(y, count_targets(y))
-        weights = check_weights(sample_weight, len(labels))
-        by_class = class_weights(self.class_weight, labels, weights)
-        return by_class if weights is None else weights * by_class
 
     @property
     def _asked(self) -> str:

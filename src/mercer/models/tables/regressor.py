@@ -168,12 +168,13 @@ class TableModel(BaseEstimator):
         rows = rows if weights is None else int(np.count_nonzero(weights))
         return suits_features(rows, self._is_free(X))
 
-    def _machine(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _machine(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Any:
         """Return a feature machine fitted to a table."""
         machine = self._classes_of_models["features"](
             max_time=time_for(count_targets(y)) if self.max_time is None else self.max_time,
             categorical=self.categorical,
             max_categories=self.max_categories,
+            **options,
         )
         with self._in_its_name(machine):
             return machine.fit(X, y, sample_weight=sample_weight)
