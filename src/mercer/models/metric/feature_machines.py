@@ -16,20 +16,30 @@ from mercer.checks import Clock, as_rng, check_parameters
 from mercer.errors import InvalidInput, naming, speaking_for, speaks, who
 from mercer.estimator import (
     accuracy,
+    as_stream,
     check_kept_classes,
     check_labels,
     check_targets,
     check_weights,
     class_weights,
     find_classes,
+    is_stream,
     r_squared,
     set_params,
+    takes_blocks,
 )
 from mercer.features import TableEncoder
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.members import Choice, Chosen, class_values
 from mercer.models.metric.scores import NormalScores, numbers_of
 from mercer.models.metric.stacking import Mean, Mixture
+from mercer.models.metric.streams import (
+    CodedLabels,
+    ScaledTargets,
+    coded_columns,
+    fit_blocks,
+    refuse_class_weight,
+)
 
 FEWEST = 5  # rows
 
@@ -88,12 +98,16 @@ class FeatureMachine(BaseEstimator):
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
 
-    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableEncoder, np.ndarray]:
+    def _encoded(
+        self, X: Any, y: Any, sample_weight: Any, encoder: TableEncoder | None
+    ) -> tuple[TableEncoder, np.ndarray]:
         if y is None:  # the words that scikit-learn's common checks look for
             raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
-        encoder = TableEncoder(self.categorical, self.max_categories)
         with _encoding():
-            Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
+            if encoder is None:
+                encoder = TableEncoder(self.categorical, self.max_categories)
+                encoder.fit(X, sample_weight=sample_weight)
+            Z = encoder.transform(X)
         if len(Z) < FEWEST:
             raise InvalidInput(
                 f"{who()}: {len(Z)} rows (n_samples={len(Z)}) are too few to learn a metric from; "
@@ -301,8 +315,9 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table; numbers, categories and gaps.
+        X : data frame, Table, dict of columns, 2-D array or RowBlocks
+            The table; numbers, categories and gaps. Of `RowBlocks` and dask data, which need not
+            fit into memory, metrics come from 20,000 rows, and the fits see all of them.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The target, finite numbers.
         sample_weight : array-like of shape (n_rows,), optional
@@ -314,8 +329,14 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
             The model itself.
         """
         check_parameters(self)
+        if is_stream(X):
+            return fit_blocks(self, as_stream(X, y, sample_weight))
+        self._fit_rows(X, y, sample_weight)
+        return self
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
         clock = Clock(self.max_time)
-        encoder, Z = self._encoded(X, y, sample_weight)
+        encoder, Z = self._encoded(X, y, sample_weight, encoder)
         Y = np.asarray(check_targets(y, len(Z)), dtype=float)
         weights = _ratios(check_weights(sample_weight, len(Z), relative=True))
         T = Y.reshape(len(Y), -1)
@@ -330,7 +351,10 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         self.left_out_error_ = float(np.sqrt(chosen.error))
         residuals = np.abs(self.left_out_.reshape(T.shape) - T)
         self.residuals_ = residuals[~np.isnan(residuals[:, 0])]
-        return self
+        return chosen
+
+    def _block_targets(self, y: Any, logistic: bool) -> ScaledTargets:
+        return ScaledTargets(self.y_mean_, self.y_scale_, type(self).__name__)
 
     def _in_units(self, values: np.ndarray, column: bool) -> np.ndarray:
         out = self.y_mean_ + self.y_scale_ * values
@@ -340,6 +364,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     def _column(self) -> bool:
         return self.left_out_.ndim == 1
 
+    @takes_blocks
     @speaks
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row.
@@ -462,8 +487,9 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table; numbers, categories and gaps.
+        X : data frame, Table, dict of columns, 2-D array or RowBlocks
+            The table; numbers, categories and gaps. Of `RowBlocks` and dask data, which need not
+            fit into memory, metrics come from 20,000 rows, and the fits see all of them.
         y : array-like of shape (n_rows,)
             The class of each row.
         sample_weight : array-like of shape (n_rows,), optional
@@ -475,8 +501,15 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
             The model itself.
         """
         check_parameters(self)
+        if is_stream(X):
+            refuse_class_weight(self.class_weight)
+            return fit_blocks(self, as_stream(X, y, sample_weight))
+        self._fit_rows(X, y, sample_weight)
+        return self
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
         clock = Clock(self.max_time)
-        encoder, Z = self._encoded(X, y, sample_weight)
+        encoder, Z = self._encoded(X, y, sample_weight, encoder)
         y = check_labels(y, len(Z))
         weights = check_weights(sample_weight, len(Z), relative=True)
         if self.class_weight is not None:
@@ -489,17 +522,23 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         if weights is not None:
             check_kept_classes(y, y[weights > 0])
         labels = np.searchsorted(classes, y)
-        T = (labels[:, None] == np.arange(len(classes))).astype(float)
-        T = T[:, 1:] if len(classes) == 2 else T
-        T = T - np.average(T, axis=0, weights=weights)
-        scale = float(np.sqrt(np.average(np.mean(T * T, axis=1), weights=weights)))
-        chosen = self._learn(encoder, EncodedRows(Z, T / scale, weights), labels, clock)
+        T = coded_columns(labels, len(classes))
+        mean, scale = _centre(T, weights)
+        rows = EncodedRows(Z, (T - mean) / scale, weights)
+        chosen = self._learn(encoder, rows, labels, clock)
         self.classes_ = classes
         mixture: Any = chosen.together
         self.slopes_, self.offsets_ = mixture.slopes, mixture.offsets
         self.slope_, self.offset_ = mixture.slope, mixture.offset
         self.left_out_, self.left_out_error_ = chosen.left_out, chosen.error
-        return self
+        return chosen
+
+    def _block_targets(self, y: Any, logistic: bool) -> CodedLabels:
+        columns = None
+        if not logistic:
+            codes = np.searchsorted(self.classes_, check_labels(y, len(y)))
+            columns = _centre(coded_columns(codes, len(self.classes_)), None)
+        return CodedLabels(self.classes_, type(self).__name__, columns)
 
     def _mixture(self, X: Any) -> tuple[Mixture, list[np.ndarray]]:
         """Return how members are put together, and what they say of rows."""
@@ -515,6 +554,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
             "each metric, and there is no one feature space to measure in."
         )
 
+    @takes_blocks
     @speaks
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the logarithm of each class's probability, up to a number for each row.
@@ -533,6 +573,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         scores = mixture.scores(values)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @takes_blocks
     @speaks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class for each row.
@@ -550,6 +591,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         mixture, values = self._mixture(X)
         return mixture(values)
 
+    @takes_blocks
     @speaks
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row.
@@ -566,3 +608,10 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         """
         mixture, values = self._mixture(X)
         return self.classes_[mixture.scores(values).argmax(axis=1)]
+
+
+def _centre(T: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, float]:
+    """Return the means of columns, and the one scale that all are divided by."""
+    mean = np.average(T, axis=0, weights=weights)
+    squares = np.average(np.mean((T - mean) ** 2, axis=1), weights=weights)
+    return mean, float(np.sqrt(squares))

@@ -1,0 +1,128 @@
+"""Feature machines on rows in blocks: metrics from a sample, every member fitted to all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.domains import RowBlocks
+from mercer.errors import InvalidInput, speaking_for, who
+from mercer.estimator import check_labels, check_targets
+from mercer.features import TableEncoder
+from mercer.models.metric.members import CENTERS, Judged
+from mercer.models.metric.scores import NormalScores
+from mercer.models.ridge import KernelRidge
+from mercer.models.risk import KernelLogisticRegression
+
+#: Rows of blocks that metrics, weights and slopes come from.
+SAMPLE = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedView:
+    """Turns the rows of a block into what a member sees."""
+
+    encoder: TableEncoder
+    scores: NormalScores
+    view: str
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return encoded rows."""
+        return self.scores.view(self.encoder.transform(X), self.view)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledTargets:
+    """Turns the targets of a block into the units of the members."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+    speaker: str
+
+    def __call__(self, y: Any) -> np.ndarray:
+        """Return targets, a column for each output where there are several."""
+        with speaking_for(self.speaker):
+            Y = np.asarray(check_targets(y, len(y)), dtype=float).reshape(len(y), -1)
+        T = (Y - self.mean) / self.scale
+        return T[:, 0] if T.shape[1] == 1 else T
+
+
+@dataclass(frozen=True, eq=False)
+class CodedLabels:
+    """Turns the labels of a block into numbers of classes, or into the columns of ridges.
+
+    Of columns a mean is taken off, and they are divided by a scale.
+    """
+
+    classes: np.ndarray
+    speaker: str
+    columns: tuple[np.ndarray, float] | None = None
+
+    def __call__(self, y: Any) -> np.ndarray:
+        """Return the codes of a block, or its columns."""
+        with speaking_for(self.speaker):
+            y = check_labels(y, len(y))
+        codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        strange = self.classes[codes] != y
+        if strange.any():
+            raise InvalidInput(
+                f"{self.speaker}: class {y[strange].tolist()[0]!r} has too few rows to be among the "
+                f"{SAMPLE} that metrics are learned from; leave its rows out, or join it with "
+                "another class."
+            )
+        if self.columns is None:
+            return codes
+        mean, scale = self.columns
+        T = (coded_columns(codes, len(self.classes)) - mean) / scale
+        return T[:, 0] if T.shape[1] == 1 else T
+
+
+def coded_columns(codes: np.ndarray, classes: int) -> np.ndarray:
+    """Return a column of 0 and 1 for each class; of two classes one in all."""
+    T = (codes[:, None] == np.arange(classes)).astype(float)
+    return T[:, 1:] if classes == 2 else T
+
+
+def fit_blocks(machine: Any, blocks: RowBlocks) -> Any:
+    """Fit a machine to blocks; nothing of it is changed before all members are there."""
+    blocks = blocks.as_tables()
+    encoder = TableEncoder(machine.categorical, machine.max_categories).fit(blocks)
+    some, y, weight = blocks.sample(SAMPLE, 0, with_targets=True)
+    if weight is not None and len(weight) == SAMPLE:
+        weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
+    y = np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+    found = clone(machine)
+    chosen = found._fit_rows(some, y, weight, encoder)
+    scores = NormalScores(found.knots_, found.ranked_)
+    found.members_ = [
+        _fitted(
+            judged,
+            blocks.with_points(EncodedView(encoder, scores, judged.view)).with_targets(
+                found._block_targets(y, judged.logistic)
+            ),
+        )
+        for judged in chosen.judged
+    ]
+    vars(machine).update({name: vars(found)[name] for name in machine._learned})
+    return machine
+
+
+def _fitted(judged: Judged, rows: RowBlocks) -> Any:
+    metric = judged.metric
+    how: dict[str, Any] = {"solver": "falkon", "n_centers": min(CENTERS, rows.n_rows)}
+    how |= {"random_state": 0, "alpha": metric.alpha}
+    if judged.logistic:
+        return KernelLogisticRegression(metric.kernel, **how).fit(rows)
+    return KernelRidge(metric.kernel, fit_intercept=True, **how).fit(rows)
+
+
+def refuse_class_weight(class_weight: Any) -> None:
+    """Say how classes of blocks are weighed."""
+    if class_weight is not None:
+        raise InvalidInput(
+            f"{who()}: class_weight={class_weight!r} with RowBlocks; give the blocks a column of "
+            "weights, or fit a sample: X, y, weight = blocks.sample(20000, with_targets=True)."
+        )
