@@ -34,7 +34,7 @@ def test_a_feature_machine_says_what_it_would_learn_from(mercer, houses, monkeyp
         outcome = mercer("fit", houses, "--target", target, "--plan", *options)
         assert outcome.code == 0 and outcome.err == "", outcome
         assert outcome.out.startswith("A feature machine: metrics of "), outcome
-        assert "30 of either" in outcome.out and "all 60 rows" in outcome.out
+        assert "60 of each at most" in outcome.out and "all 60 rows" in outcome.out
         assert ("with 2.5 s for the search" in outcome.out) == ("--time" in options)
         assert "KernelRidge: cholesky." in outcome.out and "<- taken" in outcome.out
 

@@ -100,7 +100,7 @@ REASONS = {
     "KernelMachine": "keeps prototypes",
     "L1VM": "keeps prototypes",
     "L1VMClassifier": "keeps prototypes",
-    "TableClassifier": "mean of ridge regressions",
+    "TableClassifier": "mean of several members",
 }
 
 

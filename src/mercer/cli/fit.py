@@ -379,13 +379,12 @@ def _plan_features(data: Prepared, arguments: argparse.Namespace) -> str:
     classes = len(np.unique(data.target)) if data.task == "classification" else 1
     target = np.zeros((len(Z), classes if classes > 2 else 1))
     machine = FeatureMachineRegressor()
-    half = min(machine.max_rows, len(Z) // 2)
     member = KernelRidge(Matern(nu=1.5), alpha=1.0, fit_intercept=True)
     return (
-        f"A feature machine: metrics of {Z.shape[1]} encoded columns are learned from two halves "
-        f"of the rows, {half} of either at most, {_time_allowed(seconds)}. The best few are tried "
-        f"on all {len(Z)} rows, and {machine.n_models} at most are kept, each with a ridge "
-        f"regression such as this one:\n{member.plan(Z, target)}"
+        f"A feature machine: metrics of {Z.shape[1]} encoded columns are learned from parts of the "
+        f"rows, {min(machine.max_rows, len(Z))} of each at most, {_time_allowed(seconds)}. The "
+        f"best are tried on all {len(Z)} rows, and {machine.n_models} at most are kept, each with "
+        f"a ridge regression such as this one:\n{member.plan(Z, target)}"
     )
 
 

@@ -108,8 +108,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     classes_ : ndarray
         The classes.
     importances_, importances_std_ : ndarray of shape (n_columns,)
-        The share of each column in the metric of a feature machine, and how far two halves of the
-        rows disagree about it.
+        The share of each column in the metric of a feature machine, and how far metrics that are
+        learned from different rows disagree about it.
     alpha_ : float
         The ridge used, with ``model="ridge"``.
     function_ : Function
@@ -365,7 +365,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         -------
         ndarray of shape (n_rows,) or (n_rows, n_classes)
             As `decision_function` returns them; those of a feature machine are NaN for rows of
-            weight 0, and of more than 6000 rows for those that were not held out.
+            weight 0, and in large tables for rows that were not held out.
         """
         check_is_fitted(self)
         if isinstance(self.model_, MACHINES):

@@ -371,7 +371,7 @@ class TableModel(BaseEstimator):
         if isinstance(self.model_, MACHINES):
             raise AttributeError(
                 f"{type(self).__name__} has no {name}: the feature machine inside is a mean of "
-                "ridge regressions, each in a metric of its own, model_.members_; fit with "
+                "several members, each with a kernel of its own, model_.members_; fit with "
                 "model='ridge' for one kernel."
             )
         return getattr(self.model_, name)
@@ -408,7 +408,7 @@ class TableModel(BaseEstimator):
 
     @property
     def importances_std_(self) -> np.ndarray:
-        """How far the metrics of either half of the rows are from `importances_`."""
+        """How far metrics learned from different rows are from `importances_`."""
         return self._of_metrics("importances_std_")
 
     @property
@@ -477,8 +477,8 @@ class TableRegressor(RegressorMixin, TableModel):
     model_ : FeatureMachineRegressor or KernelRidge
         The fitted model; a ridge is one on encoded rows and the scaled target.
     importances_, importances_std_ : ndarray of shape (n_columns,)
-        The share of each column in the metric of a feature machine, and how far two halves of the
-        rows disagree about it.
+        The share of each column in the metric of a feature machine, and how far metrics that are
+        learned from different rows disagree about it.
     alpha_ : float
         The ridge used, with ``model="ridge"``.
     notes_ : dict
@@ -653,7 +653,7 @@ class TableRegressor(RegressorMixin, TableModel):
         -------
         ndarray of shape (n_rows,)
             Predictions in the units of y; those of a feature machine are NaN for rows of weight 0,
-            and of more than 6000 rows for those that were not held out.
+            and in large tables for rows that were not held out.
         """
         check_is_fitted(self)
         if isinstance(self.model_, MACHINES):
