@@ -8,6 +8,7 @@ from typing import Any
 import active
 import fitting
 import losses
+import metrics
 import process
 import prototypes
 import quantiles
@@ -32,6 +33,7 @@ FIGURES = {
     "ridge_path": ridge_path.path,
     "losses_classification": losses.classification,
     "losses_regression": losses.regression,
+    "metrics_diabetes": metrics.diabetes,
     "process_classes": process.classes,
     "process_evidence": process.evidence,
     "process_posterior": process.posterior,

@@ -1,3 +1,7 @@
+from mercer.plot.metrics import (
+    ImportancesDisplay as ImportancesDisplay,
+    MetricDisplay as MetricDisplay,
+)
 from mercer.plot.points import (
     ClustersDisplay as ClustersDisplay,
     DensityDisplay as DensityDisplay,
@@ -18,6 +22,8 @@ __all__ = [
     "DensityDisplay",
     "DependenceDisplay",
     "EvidenceDisplay",
+    "ImportancesDisplay",
+    "MetricDisplay",
     "NullDisplay",
     "PosteriorDisplay",
     "ProjectionDisplay",

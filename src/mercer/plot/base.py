@@ -14,6 +14,7 @@ COLOURS = ("#0072B2", "#D55E00")
 INK = "#222222"
 # More of their colours, for labels; yellow is left out, it drowns on white.
 LABELS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
+MOST = 12  # different labels that colours can tell apart
 BESIDE = 5  # entries of a legend above which it stands beside the picture
 MARGIN = 0.1  # how far beyond the data a picture reaches, in parts of their range
 
@@ -56,6 +57,17 @@ class Display:
         surface = ax.contourf(*grids, values, **self._style(look, witness_kwargs=given))
         ax.figure.colorbar(surface, ax=ax, label=label)
         return surface
+
+    def _by_label(
+        self, ax: Any, Z: np.ndarray, labels: np.ndarray, kinds: list[Any], dots: dict[str, Any]
+    ) -> list[Any]:
+        """Draw points in the colours of their labels, of which some may have no point."""
+        drawn = []
+        for kind, colour in zip(kinds, palette(len(kinds)), strict=True):
+            if len(part := Z[labels == kind]):
+                look = {"color": colour, "label": plain(kind), **dots}
+                drawn.append(ax.scatter(*part.T, **look))
+        return drawn
 
     def _drawn_on(self, ax: Any) -> Self:
         self.ax_, self.figure_ = ax, ax.figure
@@ -100,6 +112,11 @@ def palette(count: int) -> list[Any]:
     from matplotlib import colormaps
 
     return [colormaps["turbo"](place / (count - 1)) for place in range(count)]
+
+
+def plain(text: Any) -> str:
+    """Return text that matplotlib shows letter by letter: between dollars it reads formulas."""
+    return str(text).replace("$", r"\$")
 
 
 def legend(ax: Any) -> None:

@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import check_index
 from mercer.domains import is_missing
 from mercer.errors import InvalidInput, speaks
-from mercer.plot.base import COLOURS, INK, Display, legend, like, names_of, palette
+from mercer.plot.base import COLOURS, INK, MOST, Display, legend, like, names_of, palette
 
-MOST = 12  # different labels that colours can tell apart
 FINEST = 20_000  # steps along a line, at most
 
 
@@ -142,10 +141,7 @@ class ProjectionDisplay(Display):
             known, Z = labels[~unknown], Z[~unknown]
             kinds = _kinds(known)
             if len(kinds) <= MOST:
-                for kind, colour in zip(kinds, palette(len(kinds)), strict=True):
-                    part = Z[known == kind]
-                    look = {"color": colour, "label": str(kind), **dots}
-                    self.points_.append(ax.scatter(*part.T, **look))
+                self.points_ += self._by_label(ax, Z, known, kinds, dots)
                 legend(ax)
             elif labels.dtype.kind in "fiu":
                 shown = ax.scatter(*Z.T, c=known, **{"cmap": "viridis", **dots})
