@@ -319,6 +319,20 @@ class Choice:
         self.tried: list[Judged] = []
         self.failure: MercerError | None = None
         self.ticker = Ticker("learning metrics")
+        # where the best are fitted again to more rows, half of the time is for that
+        self.trials = Clock(clock.limit if not many or clock.limit is None else 0.5 * clock.limit)
+        self.trials.began = clock.began
+        self.longest = 0.0  # seconds of a trial
+
+    def _has_time(self) -> bool:
+        """Whether another trial is likely to end in time; the first is made whatever it takes."""
+        rest = self.trials.rest()
+        return not self.tried or rest is None or rest > self.longest
+
+    def _tried(self, began: float, found: Judged, text: str) -> None:
+        self.tried.append(found)
+        self.longest = max(self.longest, self.clock.spent - began)
+        self.ticker.tell(f"{found.name}: {text}")
 
     def made(self) -> Chosen:
         """Return the members, fitted to all rows."""
@@ -332,7 +346,7 @@ class Choice:
     def _try_all(self) -> None:
         ranked: list[tuple[float, int, Bench]] = []
         for view, seen in self.views.items():
-            if self.tried and self.clock.late:
+            if not self._has_time():
                 break
             bench = Bench(seen.take(self.bench), view, self.fold)
             errors = [self._attempt(bench, recipe) for recipe in FIRST]
@@ -355,29 +369,29 @@ class Choice:
             learned = [judged for judged in self.tried if judged.recipe not in FIRST]
             of_one, of_learned = LOGISTIC_OF_FEW if len(self.bench) <= SMALL else LOGISTIC
             for judged in plain_ones[:of_one] + learned[:of_learned]:
-                if not self.clock.late:
+                if self._has_time():
                     self._attempt_logistic(benches[judged.view], judged, labels)
 
     def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> None:
+        began = self.clock.spent
         with suppress(MercerError):  # of a class that some fits do not see, say
-            found = bench.with_logistic(judged, labels, self.classes, self.clock)
+            found = bench.with_logistic(judged, labels, self.classes, self.trials)
             if found is not None:
-                self.tried.append(found)
-                self.ticker.tell(f"{found.name}: log loss {found.error:.3g} of rows left out")
+                self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
 
     def _attempt(self, bench: Bench, recipe: Recipe) -> float:
-        if self.tried and self.clock.late:
+        if not self._has_time():
             return np.inf
+        began = self.clock.spent
         try:
-            found = bench.judge(recipe, self.clock)
+            found = bench.judge(recipe, self.trials)
         except MercerError as error:
             self.failure = self.failure or error
             return np.inf
         if found is None or not np.isfinite(found.error):
             return np.inf
-        self.tried.append(found)
-        least = min(judged.error for judged in self.tried)
-        self.ticker.tell(f"{found.name}: left-out error {found.error:.3g}, least {least:.3g}")
+        least = min(judged.error for judged in [*self.tried, found])
+        self._tried(began, found, f"left-out error {found.error:.3g}, least {least:.3g}")
         return found.error
 
     def _on_all_rows(self) -> tuple[list[Judged], np.ndarray]:

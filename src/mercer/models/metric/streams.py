@@ -69,8 +69,8 @@ class CodedLabels:
         strange = self.classes[codes] != y
         if strange.any():
             raise InvalidInput(
-                f"{self.speaker}: class {y[strange].tolist()[0]!r} has too few rows to be among the "
-                f"{SAMPLE} that metrics are learned from; leave its rows out, or join it with "
+                f"{self.speaker}: class {y[strange].tolist()[0]!r} has too few rows to be among "
+                f"the {SAMPLE} that metrics are learned from; leave its rows out, or join it with "
                 "another class."
             )
         if self.columns is None:
