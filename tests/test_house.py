@@ -36,7 +36,7 @@ WALKS = {
     "walk_svc": 27,
     "walk_gpr": 31,
     "walk_mmd": 25,
-    "walk_cli": 66,
+    "walk_cli": 69,
     "walk_falkon": 52,
     "functions": 191,
     "loaded": 124,

@@ -17,7 +17,7 @@ from mercer.models.metric.learning import (
 )
 from mercer.models.metric.members import FIRST, Bench, Judged, class_values, folds_of, hold_out
 from mercer.models.metric.scores import NormalScores
-from mercer.models.metric.stacking import Mean, Mixture, calibrated, log_loss, squared_error
+from mercer.models.metric.stacking import ClassMixture, Mean, calibrated, log_loss, squared_error
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
@@ -172,7 +172,7 @@ def test_members_that_nobody_can_tell_apart_count_alike():
     weights = Mean.of(found, T, None, 3).weights
     assert weights.min() > 0.15
     labels = (T[:, 0] > 0).astype(int)
-    shares = Mixture.of(found, labels, None, 3).weights
+    shares = ClassMixture.of(found, labels, None, 3).weights
     assert shares.min() > 0.15 and shares.sum() == pytest.approx(1.0)
     # and where nothing has been learned of the target, the best has all
     nothing = [-T, -2 * T]
@@ -184,17 +184,17 @@ def test_a_mixture_finds_the_member_that_knows():
     labels = rng.integers(0, 3, 400)
     hot = (labels[:, None] == np.arange(3)).astype(float)
     knows, guesses = hot + 0.5 * rng.normal(size=hot.shape), rng.normal(size=hot.shape)
-    mixture = Mixture.of([guesses, knows], labels, None, 2)
+    mixture = ClassMixture.of([guesses, knows], labels, None, 2)
     assert mixture.weights[1] > 0.95
     P = mixture([guesses, knows])
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
-    alone = Mixture.of([knows], labels, None, 1)
+    alone = ClassMixture.of([knows], labels, None, 1)
     assert log_loss(P, labels) < 1.02 * log_loss(alone([knows]), labels)
     kept = mixture.take(np.array([1]))
     assert kept.weights.shape == (1,) and kept.offsets.shape == (1, 3)
     weights = rng.integers(1, 4, 400)
-    one = Mixture.of([guesses, knows], labels, weights.astype(float), 2)
-    two = Mixture.of(
+    one = ClassMixture.of([guesses, knows], labels, weights.astype(float), 2)
+    two = ClassMixture.of(
         [np.repeat(guesses, weights, axis=0), np.repeat(knows, weights, axis=0)],
         np.repeat(labels, weights), None, 2,
     )  # fmt: skip

@@ -83,7 +83,7 @@ def test_a_refused_fit_leaves_the_machine_as_it_was(columns, few):
     before = model.predict(Table(X))
     bad = y.copy()
     bad[-1] = np.nan
-    with pytest.raises(InvalidInput, match="row 79 of block 4 .* is nan"):
+    with pytest.raises(InvalidInput, match=r"row 79 of block 4 .* is nan"):
         model.fit(blocks(X, bad))
     np.testing.assert_array_equal(model.predict(Table(X)), before)
     with pytest.raises(InvalidInput, match="the blocks carry no target"):

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
+from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, naming, speaking_for, speaks, who
 from mercer.estimator import (
     accuracy,
@@ -29,17 +30,12 @@ from mercer.estimator import (
     takes_blocks,
 )
 from mercer.features import TableEncoder
+from mercer.models.metric import streams
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.members import Choice, Chosen, class_values
 from mercer.models.metric.scores import NormalScores, numbers_of
-from mercer.models.metric.stacking import Mean, Mixture
-from mercer.models.metric.streams import (
-    CodedLabels,
-    ScaledTargets,
-    coded_columns,
-    fit_blocks,
-    refuse_class_weight,
-)
+from mercer.models.metric.stacking import ClassMixture, Mean
+from mercer.models.metric.streams import CodedLabels, UnitTargets, coded_columns
 
 FEWEST = 5  # rows
 
@@ -161,6 +157,26 @@ class FeatureMachine(BaseEstimator):
         left_out = np.full((total, chosen.left_out.shape[1]), np.nan)
         left_out[active] = chosen.left_out
         return replace(chosen, left_out=left_out)
+
+    def _fit_blocks(self, blocks: RowBlocks) -> Any:
+        """Learn from a sample, fit members to all blocks, and only then keep anything."""
+        blocks = blocks.as_tables()
+        encoder = TableEncoder(self.categorical, self.max_categories).fit(blocks)
+        some, y, weight = blocks.sample(streams.SAMPLE, 0, with_targets=True)
+        if weight is not None and len(weight) == streams.SAMPLE:
+            weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
+        y = np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+        found: Any = clone(self)
+        chosen = found._fit_rows(some, y, weight, encoder)
+        scores = NormalScores(found.knots_, found.ranked_)
+        found.members_ = []
+        for judged in chosen.judged:
+            rows = blocks.with_points(streams.EncodedView(encoder, scores, judged.view))
+            rows = rows.with_targets(found._block_targets(y, judged.logistic))
+            found.members_.append(streams.fitted_to_blocks(judged, rows))
+        for name in self._learned:
+            setattr(self, name, getattr(found, name))
+        return self
 
     def _values(self, X: Any, classes: int = 0) -> list[np.ndarray]:
         """Return the values of each member at rows, an axis for outputs or classes always."""
@@ -330,7 +346,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         """
         check_parameters(self)
         if is_stream(X):
-            return fit_blocks(self, as_stream(X, y, sample_weight))
+            return self._fit_blocks(as_stream(X, y, sample_weight))
         self._fit_rows(X, y, sample_weight)
         return self
 
@@ -353,8 +369,8 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         self.residuals_ = residuals[~np.isnan(residuals[:, 0])]
         return chosen
 
-    def _block_targets(self, y: Any, logistic: bool) -> ScaledTargets:
-        return ScaledTargets(self.y_mean_, self.y_scale_, type(self).__name__)
+    def _block_targets(self, y: Any, logistic: bool) -> UnitTargets:
+        return UnitTargets(self.y_mean_, self.y_scale_, type(self).__name__)
 
     def _in_units(self, values: np.ndarray, column: bool) -> np.ndarray:
         out = self.y_mean_ + self.y_scale_ * values
@@ -502,8 +518,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         """
         check_parameters(self)
         if is_stream(X):
-            refuse_class_weight(self.class_weight)
-            return fit_blocks(self, as_stream(X, y, sample_weight))
+            streams.refuse_class_weight(self.class_weight)
+            return self._fit_blocks(as_stream(X, y, sample_weight))
         self._fit_rows(X, y, sample_weight)
         return self
 
@@ -540,10 +556,12 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
             columns = _centre(coded_columns(codes, len(self.classes_)), None)
         return CodedLabels(self.classes_, type(self).__name__, columns)
 
-    def _mixture(self, X: Any) -> tuple[Mixture, list[np.ndarray]]:
+    def _mixture(self, X: Any) -> tuple[ClassMixture, list[np.ndarray]]:
         """Return how members are put together, and what they say of rows."""
         values = self._values(X, len(getattr(self, "classes_", ())))
-        mixture = Mixture(self.weights_, self.slopes_, self.offsets_, self.slope_, self.offset_)
+        mixture = ClassMixture(
+            self.weights_, self.slopes_, self.offsets_, self.slope_, self.offset_
+        )
         return mixture, values
 
     @property

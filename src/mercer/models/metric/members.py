@@ -24,7 +24,7 @@ from mercer.models.metric.learning import (
     plain,
 )
 from mercer.models.metric.scores import NormalScores
-from mercer.models.metric.stacking import Mean, Mixture, log_loss, squared_error, two_columns
+from mercer.models.metric.stacking import ClassMixture, Mean, log_loss, squared_error, two_columns
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 from mercer.settings import get_config
@@ -36,7 +36,7 @@ T = TypeVar("T")
 EXACT = 6000
 CENTERS = 2000
 MANY = 3000  # rows up to which ridges leave out each of them
-SMALL, FOLDS = 400, 5  # rows up to which metrics are learned in five folds, not in two
+SMALL, FOLDS = 400, 3  # rows up to which metrics are learned in three folds, not in two
 SPECTRAL = 500  # rows up to which an eigendecomposition serves all penalties
 FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
 #: Penalties of logistic regressions, the largest first.
@@ -47,8 +47,8 @@ WIDE = 100  # columns up to which a descent takes no longer than other ways
 ROUNDS = 3  # of gradients
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
-LOGISTIC = (3, 2)  # metrics of one scale, and learned ones, in which a logistic one is tried
-LOGISTIC_OF_FEW = (1, 1)  # the same in five folds
+LOGISTIC = (2, 1)  # metrics of one scale, and learned ones, in which a logistic one is tried
+LOGISTIC_OF_FEW = (1, 1)  # the same in three folds
 
 
 class Recipe(NamedTuple):
@@ -87,6 +87,8 @@ class Judged:
     error: float = np.inf
     left_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     logistic: bool = False  # the loss of the model in this metric; else it is the squared one
+    #: Predictions by all penalties and rounds that were compared, of which the best is left_out.
+    compared: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
 
     @property
     def name(self) -> str:
@@ -165,10 +167,13 @@ class Bench:
         starts = self.starts[key]
         learned = each(lambda k: list(learn(self.others[k], recipe, starts[k], clock)), self.count)
         steps = [Judged(recipe, self.view, metrics) for metrics in zip(*learned, strict=False)]
-        if len(steps) > 1:
-            steps = [self.at_penalties(judged, (1.0,)) for judged in steps]
-            steps = [min(steps, key=lambda judged: judged.error)]
-        return self.at_penalties(steps[0], FACTORS) if steps else None
+        if len(steps) < 2:
+            return self.at_penalties(steps[0], FACTORS) if steps else None
+        steps = [self.at_penalties(judged, (1.0,)) for judged in steps]
+        best = min(steps, key=lambda judged: judged.error)
+        if len(self.rows) > SPECTRAL:
+            steps.append(best := self.at_penalties(best, FACTORS))
+        return replace(best, compared=np.concatenate([judged.compared for judged in steps]))
 
     def at_penalties(self, judged: Judged, factors: tuple[float, ...]) -> Judged:
         """Return it with the penalty of least error, for all folds, and what is left out then."""
@@ -187,14 +192,16 @@ class Bench:
         errors = [error if np.isfinite(error) else np.inf for error in errors]
         best = int(np.argmin(errors))
         metrics = judged.at(float(alphas[best]))
-        return replace(judged, metrics=metrics, error=errors[best], left_out=found[best])
+        return replace(
+            judged, metrics=metrics, error=errors[best], left_out=found[best], compared=found
+        )
 
     def with_logistic(
         self, judged: Judged, labels: np.ndarray, classes: int, clock: Clock
     ) -> Judged | None:
         """Return logistic regressions in the same metrics, and what they say of rows left out.
 
-        A row is predicted by a fit to three quarters of the rows or more, in the metric of its
+        A row is predicted by a fit to two thirds of the rows or more, in the metric of its
         fold. Penalties are tried from the largest on, until the log loss grows.
         """
         parts = self.fold
@@ -203,7 +210,7 @@ class Bench:
             place += np.cumsum(self.fold == 1) * (self.fold == 1)
             parts = 2 * self.fold + place % 2
         several = self.count != int(parts.max()) + 1
-        best = None
+        best, compared = None, []
         for alpha in SMOOTHING:
             if clock.late and best is not None:
                 break
@@ -217,12 +224,13 @@ class Bench:
             found = np.empty((len(labels), 1 if classes == 2 else classes))
             for p, values in enumerate(each(at_part, int(parts.max()) + 1)):
                 found[parts == p] = values
+            compared.append(found)
             loss = log_loss(_softmax(found), labels, self.rows.w)
             if best is not None and not loss < best.error:
                 break
             metrics = judged.at(alpha)
             best = replace(judged, metrics=metrics, error=loss, left_out=found, logistic=True)
-        return best
+        return best and replace(best, compared=np.array(compared))
 
 
 def _in_turn(work: Callable[[int], T], count: int) -> list[T]:
@@ -256,9 +264,10 @@ def hold_out(
     model = fitted(judged.metric, of_rest, None if known is None else known[rest])
     found = class_values(model, there.Z, classes)
     if known is None:
-        return replace(judged, error=squared_error(found, there.T, there.w), left_out=found)
-    loss = log_loss(_softmax(found), known[held], there.w)
-    return replace(judged, error=loss, left_out=found)
+        error = squared_error(found, there.T, there.w)
+    else:
+        error = log_loss(_softmax(found), known[held], there.w)
+    return replace(judged, error=error, left_out=found, compared=found[None])
 
 
 def fitted(
@@ -284,7 +293,7 @@ class Chosen:
 
     judged: list[Judged]
     members: list[Any]
-    together: Mean | Mixture
+    together: Mean | ClassMixture
     left_out: np.ndarray
     error: float
 
@@ -439,18 +448,30 @@ class Choice:
         order = np.lexsort((errors, -weights))
         return [tried[k] for k in order]
 
+    def _chosen_by(self, judged: Judged, known: np.ndarray, seen: np.ndarray) -> Judged:
+        """Return it with what is best of all that was compared at some of the rows."""
+        there, labels = self.rows.take(known[seen]), self.labels
+        if labels is not None and judged.logistic:
+            right = labels[known[seen]]
+            errors = [log_loss(_softmax(v[seen]), right, there.w) for v in judged.compared]
+        else:
+            errors = [squared_error(v[seen], there.T, there.w) for v in judged.compared]
+        best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+        return replace(judged, left_out=judged.compared[best])
+
     def _fit_together(
         self, tried: list[Judged], known: np.ndarray, seen: np.ndarray, most: int
-    ) -> Mean | Mixture:
+    ) -> Mean | ClassMixture:
         found, there = [judged.left_out[seen] for judged in tried], self.rows.take(known[seen])
         if self.labels is None:
             return Mean.of(found, there.T, there.w, most)
-        return Mixture.of(found, self.labels[known[seen]], there.w, most)
+        return ClassMixture.of(found, self.labels[known[seen]], there.w, most)
 
     def _together(self, whole: list[Judged], known: np.ndarray) -> Chosen:
         """Fit the members that are given a weight, and tell what is known of rows left out.
 
-        A row left out is predicted with weights and slopes that come from the other rows.
+        A row left out is predicted with penalties, rounds, weights and slopes that one half of the
+        other rows has chosen, so that nothing of it was chosen by its own error.
         """
         half = folds_of(np.zeros(len(known)), 2, np.random.default_rng(0))
         if self.labels is not None:
@@ -459,8 +480,9 @@ class Choice:
         left = np.full((len(self.rows), columns), np.nan)
         for side in (0, 1):
             seen, unseen = np.flatnonzero(half != side), np.flatnonzero(half == side)
-            together = self._fit_together(whole, known, seen, self.n_models)
-            left[known[unseen]] = together([judged.left_out[unseen] for judged in whole])
+            honest = [self._chosen_by(judged, known, seen) for judged in whole]
+            together = self._fit_together(honest, known, seen, self.n_models)
+            left[known[unseen]] = together([judged.left_out[unseen] for judged in honest])
         there = self.rows.take(known)
         if self.labels is None:
             error = squared_error(left[known], there.T, there.w)

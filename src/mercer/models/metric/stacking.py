@@ -77,7 +77,7 @@ def _largest(chosen: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class ClassMixture:
     """Probabilities Σ wₘ softmax(sₘvₘ + oₘ) of members' values v; a softmax of their logarithm.
 
     The last takes back what a mean of several probabilities loses of its certainty.
@@ -92,7 +92,7 @@ class Mixture:
     @classmethod
     def of(
         cls, found: list[np.ndarray], labels: np.ndarray, w: np.ndarray | None, most: int
-    ) -> Mixture:
+    ) -> ClassMixture:
         """Return the mixture of small log loss among those of at most so many members."""
         n, counted = len(labels), np.ones(len(labels)) if w is None else w / w.mean()
         lines = [calibrated(two_columns(each), labels, counted) for each in found]
@@ -114,9 +114,9 @@ class Mixture:
         slope, offset = calibrated(_logarithm(mixed), labels, counted)
         return cls(weights, slopes, offsets, slope, offset)
 
-    def take(self, kept: np.ndarray) -> Mixture:
+    def take(self, kept: np.ndarray) -> ClassMixture:
         """Return the mixture of some members, those that have a weight among them."""
-        return Mixture(
+        return ClassMixture(
             self.weights[kept], self.slopes[kept], self.offsets[kept], self.slope, self.offset
         )
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, speaking_for, who
@@ -35,7 +34,7 @@ class EncodedView:
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledTargets:
+class UnitTargets:
     """Turns the targets of a block into the units of the members."""
 
     mean: np.ndarray
@@ -86,31 +85,8 @@ def coded_columns(codes: np.ndarray, classes: int) -> np.ndarray:
     return T[:, 1:] if classes == 2 else T
 
 
-def fit_blocks(machine: Any, blocks: RowBlocks) -> Any:
-    """Fit a machine to blocks; nothing of it is changed before all members are there."""
-    blocks = blocks.as_tables()
-    encoder = TableEncoder(machine.categorical, machine.max_categories).fit(blocks)
-    some, y, weight = blocks.sample(SAMPLE, 0, with_targets=True)
-    if weight is not None and len(weight) == SAMPLE:
-        weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
-    y = np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
-    found = clone(machine)
-    chosen = found._fit_rows(some, y, weight, encoder)
-    scores = NormalScores(found.knots_, found.ranked_)
-    found.members_ = [
-        _fitted(
-            judged,
-            blocks.with_points(EncodedView(encoder, scores, judged.view)).with_targets(
-                found._block_targets(y, judged.logistic)
-            ),
-        )
-        for judged in chosen.judged
-    ]
-    vars(machine).update({name: vars(found)[name] for name in machine._learned})
-    return machine
-
-
-def _fitted(judged: Judged, rows: RowBlocks) -> Any:
+def fitted_to_blocks(judged: Judged, rows: RowBlocks) -> Any:
+    """Return the model of a metric on encoded rows in blocks, in the span of centres."""
     metric = judged.metric
     how: dict[str, Any] = {"solver": "falkon", "n_centers": min(CENTERS, rows.n_rows)}
     how |= {"random_state": 0, "alpha": metric.alpha}
