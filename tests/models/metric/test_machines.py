@@ -146,6 +146,16 @@ def test_several_outputs_are_those_of_one_metric():
     assert model.score(X, Y) > 0.5
 
 
+def test_the_order_of_the_rows_does_not_matter():
+    """Numbers are dealt to the folds by size; a descent enlarges what rounding leaves."""
+    X, y = waves(60, d=3)
+    order = np.random.default_rng(1).permutation(60)
+    one = FeatureMachineRegressor(2).fit(X, y)
+    two = FeatureMachineRegressor(2).fit(X[order], y[order])
+    np.testing.assert_allclose(two.predict(X), one.predict(X), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(two.left_out_, one.left_out_[order], rtol=1e-6, atol=1e-6)
+
+
 def test_class_weights_are_weights_of_rows():
     X, y = waves(60, d=2, noise=1.0)
     labels = np.where(y > 0.8, "high", "low")

@@ -264,16 +264,19 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
     A mean of a few ridge regressions, each with a kernel in a metric of its own: one scale for all
     columns, a scale for each column that descent on the leave-one-out error finds, or the average
-    outer product of gradients of a fit, fitted anew and again. A metric is learned from one half of
-    the rows and judged at the other; the weights make the error at rows left out small.
+    outer product of gradients of a fit, fitted anew and again. Kernels are Matérn and Gaussian
+    ones of the distance, and products of exponentials, one for each column. A metric is learned
+    from some folds of the rows and judged at the others; the model has the mean of the metrics of
+    all folds, with the weights of least error at rows left out.
 
     Parameters
     ----------
     n_models : int, default=6
         The most ridge regressions in the mean; 1 for one function in one RKHS.
     max_rows : int, default=700
-        Rows of either half that a metric is learned from. The regressions see all rows; of more
-        than 6000 they are in the span of 2000 centres.
+        Rows that a metric is learned from: half of the table, or two thirds of 400 rows or less,
+        and at most so many. The regressions see all rows; of more than 6000 they are in the span
+        of 2000 centres.
     max_time : float, optional
         Seconds after which no further metric is tried; what was found so far is used.
     categorical : sequence of str or int, optional
@@ -281,22 +284,23 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     max_categories : int, default=100
         The most frequent categories that are kept of each column.
     random_state : int, Generator or None, default=0
-        Decides which rows are in which half.
+        Decides which rows are in which fold.
 
     Attributes
     ----------
     importances_ : ndarray of shape (n_columns,)
         The share of each column in the trace of the metric.
     importances_std_ : ndarray of shape (n_columns,)
-        How far the metrics of either half of the rows are from that.
+        How far the metrics of the folds are from that.
     metric_ : ndarray of shape (d, d)
         The mean metric of the encoded columns, of trace 1.
     left_out_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        Predictions of each row by fits to all others, in metrics learned from the other half. NaN
-        for rows of weight 0, and of more than 6000 rows for those that were not held out.
+        Predictions of each row by fits to all others, in metrics learned from other folds, with
+        penalties and weights that other rows have chosen. NaN for rows of weight 0, and of more
+        than 3000 rows for those that were not held out. Of `RowBlocks` they are those of the sample.
     left_out_error_ : float
-        Their root mean squared error over the standard deviation of y, with weights of the members
-        from the other half: 1 is no better than the mean.
+        Their root mean squared error over the standard deviation of y: 1 is no better than the
+        mean.
     members_ : list of KernelRidge
         The ridge regressions, on encoded rows and scaled targets.
     weights_ : ndarray of shape (n_members,)
@@ -327,7 +331,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
     @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureMachineRegressor:
-        """Learn metrics, and fit a ridge regression in each.
+        """Learn metrics, and fit a regression in each.
 
         Parameters
         ----------
@@ -429,15 +433,18 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     r"""Classification by kernels in a metric that is learned from the data.
 
-    As `FeatureMachineRegressor`, on a column of 0 and 1 for each class. Probabilities are a softmax
-    of the values, whose slope and offsets make the log loss at rows left out small.
+    As `FeatureMachineRegressor`, on a column of 0 and 1 for each class; in the best metrics a
+    logistic regression is tried as well, of several classes where there are not more than twice
+    `max_rows` rows. The values of each member become probabilities by a softmax, whose slope and
+    offsets make the log loss at rows left out small; the model is a mixture of these, with weights
+    of largest likelihood there.
 
     Parameters
     ----------
     n_models : int, default=6
-        The most ridge regressions in the mean.
+        The most regressions in the mixture.
     max_rows : int, default=700
-        Rows of either half that a metric is learned from.
+        Rows that a metric is learned from, as of `FeatureMachineRegressor`.
     max_time : float, optional
         Seconds after which no further metric is tried.
     categorical : sequence of str or int, optional
@@ -447,7 +454,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" counts every class alike.
     random_state : int, Generator or None, default=0
-        Decides which rows are in which half.
+        Decides which rows are in which fold.
 
     Attributes
     ----------
@@ -456,7 +463,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     importances_, importances_std_, metric_, members_, weights_, ways_, solutions_, encoder_
         As of `FeatureMachineRegressor`.
     left_out_ : ndarray of shape (n_rows, n_classes)
-        Probabilities of each row by fits to all others; NaN for rows of weight 0.
+        Probabilities of each row by fits without it, as of `FeatureMachineRegressor`; NaN for rows
+        of weight 0, and of more than 1400 rows (twice `max_rows`) for those that were not held out.
     left_out_error_ : float
         The share of rows that they put into a wrong class, by weight.
 
@@ -499,7 +507,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
     @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureMachineClassifier:
-        """Learn metrics, and fit a ridge regression in each.
+        """Learn metrics, and fit a regression in each.
 
         Parameters
         ----------
