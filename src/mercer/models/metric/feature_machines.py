@@ -297,7 +297,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     left_out_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
         Predictions of each row by fits to all others, in metrics learned from other folds, with
         penalties and weights that other rows have chosen. NaN for rows of weight 0, and of more
-        than 3000 rows for those that were not held out. Of `RowBlocks` they are those of the sample.
+        than 3000 rows for those that were not held out. Of `RowBlocks`, of the sample.
     left_out_error_ : float
         Their root mean squared error over the standard deviation of y: 1 is no better than the
         mean.
