@@ -377,3 +377,16 @@ def test_cells_and_headers_may_be_longer_than_the_limit_of_csv(tmp_path):
     with pytest.raises(InvalidInput, match="rename one") as caught:
         table_of(tmp_path, f"{long},{long}\n1,2\n")
     assert len(str(caught.value)) < 2000 and str(caught.value).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize("memory", [[], ["--memory", "20MB"]])
+def test_a_line_that_no_row_has_is_refused_unread(tmp_path, mercer, monkeypatch, memory):
+    monkeypatch.setattr("mercer.cli.files.LONGEST", 50_000)
+    table = tmp_path / "t.csv"
+    rows = "".join(f"{i},{2 * i}\n" for i in range(30_000))  # of many lines all are short enough
+    table.write_text("a,y\n" + rows)
+    assert mercer("fit", table, "--target", "y", "--plan", *memory).code == 0
+    table.write_text("a,y\n1,2\n" + rows + "x" * 200_000 + ",3\n")
+    answer = mercer("fit", table, "--target", "y", "-o", tmp_path / "m", *memory)
+    assert answer.code == 1
+    assert "line 30003 is longer than 50000 characters, which no row of a table is" in answer.err

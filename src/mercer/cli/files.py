@@ -285,6 +285,7 @@ CSV_BYTE = 7
 #: Bytes of a file, or of a pipe, that are read at a time.
 CHUNK = 2**16
 MOST_ROWS = 2**15  # of a batch
+LONGEST = 20_000_000  # characters of a line: one that is longer is no row of a table
 SHARE = 4  # a batch takes at most this part of the budget
 _DELIMITERS = ",;\t"
 _ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
@@ -300,6 +301,7 @@ def csv_cells(data: bytes, path: str, encoding: str) -> Cells:
     mark is dropped; blank lines are skipped; every row must have as many cells as the header.
     """
     codec = _codec(encoding)
+    _refuse_long_lines(data, path)
     try:
         text = data.decode(codec)
     except UnicodeDecodeError as error:
@@ -318,7 +320,7 @@ def csv_cells(data: bytes, path: str, encoding: str) -> Cells:
 
 def csv_batches(path: str, encoding: str, budget: int) -> Iterator[Cells]:
     """Yield the rows of a file in batches that fit the budget several times."""
-    most = max(1, budget // (SHARE * CSV_BYTE))
+    most = max(1, min(LONGEST, budget // (SHARE * CSV_BYTE)))
     try:
         with open(path, encoding=_codec(encoding), newline="") as text:
             yield from _batches(_lines(text, path, most), path, most, budget // SHARE)
@@ -420,6 +422,8 @@ def _lines(text: Any, path: str, most: int) -> Iterator[str]:
     while line := text.readline(most):
         number += 1
         if len(line) == most and not line.endswith(("\n", "\r")):
+            if most == LONGEST:
+                raise _long_line(path, number)
             raise InvalidInput(
                 f"{path}: line {number} is longer than {most} characters, too long for the memory "
                 "that is allowed; allow more with --memory, if this is a table."
@@ -427,6 +431,24 @@ def _lines(text: Any, path: str, most: int) -> Iterator[str]:
         if "\0" in line:
             raise _no_text(path)
         yield line
+
+
+def _refuse_long_lines(data: bytes, path: str) -> None:
+    """Refuse text with a line that no row of a table has, before it is decoded."""
+    start = number = 0
+    while len(data) - start > LONGEST:
+        last = max(data.rfind(mark, start, start + LONGEST) for mark in (b"\n", b"\r"))
+        if last < 0:
+            raise _long_line(path, number + 1)
+        number += data.count(b"\n", start, last + 1)
+        start = last + 1
+
+
+def _long_line(path: str, number: int) -> InvalidInput:
+    return InvalidInput(
+        f"{path}: line {number} is longer than {LONGEST} characters, which no row of a table is; "
+        "check the file, and that its lines end in line feeds."
+    )
 
 
 def _codec(encoding: str) -> str:
