@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 from mercer.checks import Clock
 from mercer.kernels import RBF, Matern
+from mercer.models.metric import learning
 from mercer.models.metric.learning import (
     EncodedRows,
     Metric,
@@ -15,7 +16,15 @@ from mercer.models.metric.learning import (
     plain,
     root_of,
 )
-from mercer.models.metric.members import FIRST, Bench, Judged, class_values, folds_of, hold_out
+from mercer.models.metric.members import (
+    FIRST,
+    RECIPES,
+    Bench,
+    Judged,
+    class_values,
+    folds_of,
+    hold_out,
+)
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.stacking import ClassMixture, Mean, calibrated, log_loss, squared_error
 from mercer.models.ridge import KernelRidge
@@ -46,6 +55,20 @@ def test_learning_lowers_the_left_out_error(rows):
     assert len(steps) == 3 and steps[-1].shares.argmax() == 0
     (full,) = by_gradients(rows, plain(rows, Matern(nu=0.5)), True, 1, Clock())
     assert full.map.ndim == 2 and full.shares.argmax() == 0
+
+
+@pytest.mark.parametrize("recipe", [r for r in RECIPES if r.how == "descent"], ids=lambda r: r.name)
+def test_a_descent_follows_the_gradient(rows, recipe, monkeypatch):
+    asked = []
+    monkeypatch.setattr(learning, "minimize", lambda *args, **options: asked.append(args))
+    descend(rows, plain(rows, recipe.profile), Clock())
+    ((objective, point),) = asked
+    point = point + 0.1 * np.arange(len(point))
+    slopes = objective(point)[1]
+    assert slopes.shape == point.shape == (5,)  # four columns, and the penalty
+    steps = 1e-5 * np.eye(len(point))
+    differences = [(objective(point + s)[0] - objective(point - s)[0]) / 2e-5 for s in steps]
+    np.testing.assert_allclose(slopes, differences, rtol=1e-5, atol=1e-8)
 
 
 def _without(rows, metric, i):

@@ -168,8 +168,9 @@ def descend(rows: EncodedRows, start: Metric, clock: Clock, steps: int = STEPS) 
             best = replace(metric, error=error)
         if not error > 0:  # a target of zeros
             return -700.0, np.zeros(d + 1)
-        in_theta = kernel.theta_vjp(problem.X, G)  # θ is log ℓ
-        return float(np.log(error)), np.append(-in_theta, in_alpha) / error
+        # θ is log ℓ, and behind it what a profile keeps, such as a power
+        in_scales = kernel.theta_vjp(problem.X, G)[:d]
+        return float(np.log(error)), np.append(-in_scales, in_alpha) / error
 
     point = np.append(np.log(start.map), np.log(start.alpha))
     box = [(x - np.log(1e4), x + np.log(1e3)) for x in point[:d]] + [np.log((1e-8, 1e2))]
