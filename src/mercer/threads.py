@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import lru_cache
+from functools import lru_cache, partial
 from queue import Empty, Full, Queue
 from typing import Any, TypeVar
 
@@ -271,6 +271,27 @@ def workers(threads: int, stop: threading.Event | None = None) -> Iterator[Threa
     pool.shutdown()
 
 
+def inheriting(work: Callable[..., T]) -> Callable[..., T]:
+    """Return a call for another thread, under the config(...) and np.errstate of this one.
+
+    It may be called once at a time.
+
+    Parameters
+    ----------
+    work : callable
+        What to call there.
+    """
+    import numpy as np
+
+    errors: Any = np.geterr() | {"call": np.geterrcall()}
+
+    def run(*args: Any, **options: Any) -> T:
+        with np.errstate(**errors):  # before NumPy 2 they are no part of the context
+            return work(*args, **options)
+
+    return partial(copy_context().run, run)
+
+
 def listening(work: Callable[..., T], *args: Any, **options: Any) -> T:
     """Return what a call returns that hears no Ctrl-C itself: a thread makes it, this one listens.
 
@@ -299,8 +320,7 @@ def listening(work: Callable[..., T], *args: Any, **options: Any) -> T:
         finally:
             ended.set()
 
-    # the options of config(...) and of np.errstate hold in the thread as well
-    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
+    thread = threading.Thread(target=inheriting(run), daemon=True)
     try:
         thread.start()
         while not ended.wait(POLL):
@@ -381,8 +401,7 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
             if close is not None:
                 close()
 
-    # the options of config(...) hold in the thread as well
-    thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
+    thread = threading.Thread(target=inheriting(work), daemon=True)
     try:
         thread.start()
     except (RuntimeError, MemoryError):  # the system starts no more threads

@@ -21,7 +21,7 @@ from mercer import RBF, doors, lapack, threads
 from mercer.engines import tiles
 from mercer.engines.tiles import small_tiles
 from mercer.solvers.linear import inplace
-from mercer.threads import listening, single_threaded_blas, workers
+from mercer.threads import inheriting, listening, single_threaded_blas, workers
 from tools.torture import interrupts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +46,13 @@ def test_listening_is_a_call():
         assert listening(np.geterr)["divide"] == "ignore"
     with mercer.config(threads=3):
         assert listening(mercer.get_config).threads == 3
+
+
+def test_threads_inherit_options():
+    with workers(1) as pool, np.errstate(divide="ignore"), mercer.config(threads=3):
+        assert pool.submit(inheriting(np.geterr)).result()["divide"] == "ignore"
+        assert pool.submit(inheriting(mercer.get_config)).result().threads == 3
+        assert pool.submit(np.geterr).result()["divide"] == "warn"
 
 
 def test_another_thread_makes_the_call_itself():

@@ -27,7 +27,7 @@ from mercer.engines.device import full_precision
 from mercer.errors import InvalidInput
 from mercer.memory import USUAL_TILE, free_memory, on_gpu, require_memory, smaller_tiles
 from mercer.settings import get_config
-from mercer.threads import Progress, single_threaded_blas, workers
+from mercer.threads import Progress, inheriting, single_threaded_blas, workers
 
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
@@ -69,7 +69,7 @@ def run_tiles(
     context = copy_context()
     context.run(_stop.set, stop)
     with single_threaded_blas(), workers(threads, stop) as pool:
-        pending = {pool.submit(context.copy().run, work, task) for task in tasks}
+        pending = {pool.submit(context.run(inheriting, work), task) for task in tasks}
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -25,7 +24,7 @@ from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 from mercer.solvers.box import meets
-from mercer.threads import single_threaded_blas, workers
+from mercer.threads import inheriting, single_threaded_blas, workers
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
 FINE, STEPS = 1e-10, 2000
@@ -123,7 +122,7 @@ def _side_by_side(
             return solve(i, watch)
 
     with single_threaded_blas(), workers(threads, stopped) as pool:
-        jobs = [pool.submit(copy_context().run, work, i) for i in range(count)]
+        jobs = [pool.submit(inheriting(work), i) for i in range(count)]
         return [job.result() for job in jobs]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +39,7 @@ from mercer.models.ridge import LeastSquares
 from mercer.selection.grid.ridge import RidgeFold, primal_values, ridge_values
 from mercer.settings import config, get_config
 from mercer.solvers import Rows, factor
-from mercer.threads import single_threaded_blas, workers
+from mercer.threads import inheriting, single_threaded_blas, workers
 
 # ---- What stands for a fitted model, and plain fits ----
 
@@ -344,8 +343,7 @@ def walk_together(
 
     with single_threaded_blas(), workers(threads, stop) as pool:
         jobs = [
-            pool.submit(copy_context().run, work, walk, mine)
-            for walk, mine in zip(walks, Cs, strict=True)
+            pool.submit(inheriting(work), walk, mine) for walk, mine in zip(walks, Cs, strict=True)
         ]
         found = [job.result() for job in jobs]
     for values, counts in found:
