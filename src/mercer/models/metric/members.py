@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +27,7 @@ from mercer.models.metric.stacking import ClassMixture, Mean, log_loss, squared_
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 from mercer.settings import get_config
-from mercer.threads import Ticker, single_threaded_blas, workers
+from mercer.threads import Ticker, inheriting, single_threaded_blas, workers
 
 T = TypeVar("T")
 
@@ -134,7 +133,7 @@ def each(work: Callable[[int], T], count: int) -> list[T]:
     if threads < 2:
         return [work(k) for k in range(count)]
     with single_threaded_blas(), workers(threads) as pool:
-        calls = [pool.submit(copy_context().run, work, k) for k in range(count)]
+        calls = [pool.submit(inheriting(work), k) for k in range(count)]
         return [call.result() for call in calls]
 
 
