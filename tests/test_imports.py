@@ -80,6 +80,26 @@ def test_every_public_name_does_without_the_extras():
     modules_after(ABSENT + "import mercer; [getattr(mercer, name) for name in mercer.__all__]")
 
 
+@pytest.mark.parametrize(
+    "asked", ["mercer.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0])", "mercer.RBF()([[0.0]])"]
+)
+def test_a_device_without_torch_is_refused_in_words(asked):
+    words = "torch is not installed; pip install 'mercer[torch]'"
+    modules_after(
+        ABSENT
+        + f"""
+import mercer
+mercer.config(engine="torch")
+try:
+    {asked}
+except mercer.errors.InvalidInput as error:
+    assert {words!r} in str(error), error
+else:
+    raise AssertionError
+"""
+    )
+
+
 def test_compiled_loops_are_imported_when_needed():
     assert "numba" in held_after("a compiled loop")
 
@@ -100,6 +120,8 @@ def folders():
 
 @pytest.mark.parametrize("name", list(folders()))
 def test_every_module_says_what_it_is_and_lists_what_it_has(name):
+    if name == "mercer.engines.device.triton":
+        pytest.importorskip("triton", reason="triton is not installed")
     module = importlib.import_module(name)
     assert (module.__doc__ or "").strip(), f"{name} has no docstring"
     for public in getattr(module, "__all__", []):

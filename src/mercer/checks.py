@@ -182,7 +182,7 @@ def random_source(value: Any) -> np.random.RandomState:
     """Return the source of random numbers that the parameter random_state stands for."""
     try:
         return check_random_state(value)
-    except ValueError:
+    except (ValueError, TypeError):  # scikit-learn 1.6 cannot say a tuple
         raise InvalidInput(
             f"{who()}: random_state={value!r}; give None, a whole number from 0 to 2³² − 1, or a "
             "numpy.random.RandomState."

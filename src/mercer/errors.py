@@ -205,7 +205,7 @@ class InvalidInput(MercerError, ValueError):
 
 
 class WrongType(InvalidInput, TypeError):
-    """Data hold what is no number, such as a dict; a TypeError too, as scikit-learn's are."""
+    """Data hold what is no number, or are sparse; a TypeError too, as scikit-learn's are."""
 
 
 def refusal(name: str, text: str, kind: type[InvalidInput] = InvalidInput) -> InvalidInput:

@@ -83,8 +83,12 @@ class NumpyEngine(Engine):
 
 def chosen_device() -> str:
     """Return the device of ``config(device=...)``: by default the first GPU, or else the CPU."""
-    import torch
-
+    try:
+        import torch
+    except ImportError as error:
+        raise InvalidInput(
+            "config(engine='torch'): torch is not installed; pip install 'mercer[torch]'."
+        ) from error
     wanted = get_config().device
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -127,12 +131,6 @@ class TorchEngine(Engine):
         """Return X as a tensor (tensors are kept on their device)."""
         if is_torch(X) or not isinstance(X, np.ndarray | sp.sparray | sp.spmatrix):
             return X
-        try:
-            import torch  # noqa: F401
-        except ImportError as error:
-            raise InvalidInput(
-                "config(engine='torch'): torch is not installed; pip install 'mercer[torch]'."
-            ) from error
         dense: Any = X.toarray() if sp.issparse(X) else X  # type: ignore[union-attr]
         if dense.dtype.kind not in "fiub":
             return X

@@ -19,7 +19,7 @@ from mercer.domains import (
     to_host,
 )
 from mercer.domains.graphs import is_networkx
-from mercer.errors import InvalidInput, ModelFileError, who
+from mercer.errors import InvalidInput, ModelFileError, WrongType, who
 from mercer.features.tables import refuse_absent
 from mercer.kernels import Kernel, OnColumns
 
@@ -141,7 +141,7 @@ class TableColumns:
 def read_rows(X: Any, columns: tuple[str, ...] | None) -> Any:
     """Return a table or array as a kernel on columns takes it, with the names that it looks at."""
     if sp.issparse(X):
-        raise InvalidInput(f"{who()}: sparse input is not supported; pass X.toarray() or a frame.")
+        raise WrongType(f"{who()}: sparse input is not supported; pass X.toarray() or a frame.")
     refuse_odd_arrays(X, "X")
     X = to_host(X)
     try:

@@ -39,7 +39,7 @@ def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
     """Return the columns of a frame, `Table`, dict or 2-D array, and whether they have names."""
     X = to_host(X)
     if hasattr(X, "tocsr"):  # before Mapping: scipy's DOK matrices are dicts
-        raise InvalidInput(f"{who()}: sparse input is not supported; pass X.toarray() or a frame.")
+        raise WrongType(f"{who()}: sparse input is not supported; pass X.toarray() or a frame.")
     if isinstance(X, Table | Mapping) or is_frame(X):
         declared = _declared_categories(X)
         table = Table.from_frame(X)

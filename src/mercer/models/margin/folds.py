@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from mercer.checks import Clock
+from mercer.checks import Clock, random_source
 from mercer.errors import InvalidInput, NotConverged, speaks, users_level, who
 from mercer.estimator import Sample
 from mercer.models.margin.problems import Machine, Task, soft_machines
@@ -53,10 +52,7 @@ def stratified_folds(y: np.ndarray, folds: int = FOLDS, random_state: Any = None
 
 def generator(random_state: Any) -> np.random.RandomState:
     """Return the generator of a seed; None stands for 0, so that a fit can be repeated."""
-    try:
-        return check_random_state(0 if random_state is None else random_state)
-    except ValueError as error:
-        raise InvalidInput(f"{who()}: random_state: {error}") from None
+    return random_source(0 if random_state is None else random_state)
 
 
 def splits(cv: Any, y: Any, data: Sample, random_state: Any) -> list[tuple[np.ndarray, np.ndarray]]:

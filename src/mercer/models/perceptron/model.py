@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from mercer import checks, state
@@ -42,13 +41,6 @@ VARIABLE_MARGIN = 0.01
 def _online(model: Any) -> bool:
     """Whether new points can be appended; of a precomputed kernel no value with them is known."""
     return not model.__sklearn_tags__().input_tags.pairwise
-
-
-def _generator(random_state: Any) -> np.random.RandomState:
-    try:
-        return check_random_state(random_state)
-    except ValueError as error:
-        raise InvalidInput(f"{who()}: random_state: {error}") from error
 
 
 class KernelPerceptron(ClassifierMixin, KernelEstimator):
@@ -148,7 +140,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             0, 1, says="give a number from 0 to 1: steps that shrink faster need not arrive"
         ),
         "max_epochs": checks.Whole(1),
-        "random_state": checks.Read(_generator),
+        "random_state": checks.SEED,
     }
     _state = (
         state.SOLVED
@@ -310,7 +302,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         return state
 
     def _orders(self, n: int) -> Any:
-        rng = _generator(self.random_state)
+        rng = checks.random_source(self.random_state)
         while True:
             yield rng.permutation(n) if self.shuffle else np.arange(n)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from mercer.checks import check_index
+from mercer.checks import check_index, random_source
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import check_targets, kernel_of
@@ -116,7 +116,7 @@ def learn(
     model, m = _on_pool(model, X_pool)
     n_initial = check_index(n_initial, "n_initial", 1, m)
     check_index(n_queries, "n_queries", 0, m - n_initial)
-    rng = check_random_state(random_state)
+    rng = random_source(random_state)
     ask = _oracle(X_pool, y_pool, m)
     if X_test is None and not callable(y_pool):
         X_test, y_test = X_pool, np.array([ask(i) for i in range(m)])

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from mercer.checks import bare_name, check_bounds, entries
+from mercer.checks import bare_name, check_bounds, entries, random_source
 from mercer.errors import InvalidInput, MercerError, speaks
 from mercer.kernels import as_kernel
 from mercer.models.margin import FOLDS
@@ -53,10 +52,7 @@ class TuneOptions:
         number = isinstance(seconds, int | float | np.number)
         if seconds is not None and not (number and seconds >= 0):
             raise InvalidInput(f"tune: max_time={seconds!r}; give seconds, or None for no limit.")
-        try:
-            rng = check_random_state(self.random_state)
-        except ValueError as error:
-            raise InvalidInput(f"tune: random_state: {error}") from None
+        rng = random_source(self.random_state)
         if not isinstance(fixed, Sequence | Set | None):
             raise InvalidInput(f"tune: fixed={fixed!r}; give names of parameters, or none.")
         if not isinstance(self.bounds, Mapping | None):

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from scipy.linalg import qr
-from sklearn.utils import check_random_state
 
-from mercer.checks import check_index, check_number
+from mercer.checks import check_index, check_number, random_source
 from mercer.engines import Rates
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.lapack import MANY, eigh, heard, times
@@ -223,7 +222,7 @@ class SubspaceIteration:
             n = int(A.shape[0])
             if n == 0:
                 return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
-            rng = check_random_state(self.random_state)
+            rng = random_source(self.random_state)
             p = min(n, k + self.oversample)
             space = _Space(n, p)
             Q = _orthonormal(rng.standard_normal((n, p)))
