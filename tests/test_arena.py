@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 import pytest
 from scipy import stats
+from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 
 from benchmarks.arena import __main__ as command, methods, run as protocol, summary, tables
@@ -90,6 +91,11 @@ def test_the_package_is_named_where_it_is_missing():
 @pytest.mark.parametrize("loader", ["load_iris", "load_diabetes", "load_wine", "load_digits"])
 def test_tables_of_scikit_learn_have_their_sums(loader):
     (entry,) = [e for e in CATALOGUE.values() if e.loader == loader]
+    if loader == "load_diabetes" and load_diabetes(scaled=False).data[146, 8] != 4.804:
+        # other last digits in the file of older releases (scikit-learn, issue 31940)
+        with pytest.raises(ValueError, match="diabetes: the sum of what scikit-learn holds"):
+            load(entry)
+        return
     table = load(entry)
     assert (len(table.y), table.kinds()) == (entry.rows, entry.kinds)
 

@@ -49,7 +49,7 @@ def test_blocks_run(page, code, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     names = vars(module)
     for language, line, text in fences(page):
-        needs_torch = "import torch" in text
+        needs_torch = "import torch" in text or 'engine="torch"' in text
         if language == "python" and not (needs_torch and find_spec("torch") is None):
             run(text, line, names, page)
 
