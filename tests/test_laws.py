@@ -8,7 +8,7 @@ import warnings
 from functools import lru_cache
 
 import pytest
-from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
@@ -20,6 +20,7 @@ from mercer.testing import (
     ORACLES,
     estimator_examples,
     estimator_laws,
+    expected_failed_checks,
     kernel_examples,
     kernel_laws,
     operator_examples,
@@ -146,7 +147,6 @@ def test_every_estimator_that_solves_has_a_certificate_to_recompute():
 
 
 # ------------------------------------------------------- scikit-learn's own common checks
-MACHINES = (mercer.FeatureMachineClassifier, mercer.FeatureMachineRegressor)
 SMOOTHERS = (mercer.NadarayaWatson, mercer.NadarayaWatsonClassifier)
 
 
@@ -161,48 +161,7 @@ def _for_scikit_learn():
             yield cls(kernel="precomputed")
 
 
-def _refused(estimator):
-    """Checks with data that must be refused: matrices that no kernel has, and an infeasible ν.
-
-    Of NuSVC, ν = ½ asks for a quarter of the weight on either side, which the smaller
-    class of these data has not; scikit-learn's own NuSVC is excused from the same three checks.
-    """
-    if isinstance(estimator, mercer.NuSVC):
-        why = "a class with less than a quarter of the weight: ν = ½ is infeasible"
-        return {
-            "check_sample_weight_equivalence_on_dense_data": why,
-            "check_sample_weight_equivalence_on_sparse_data": why,
-            "check_class_weight_classifiers": why,
-        }
-    refused, why = {}, ""
-    if isinstance(estimator, mercer.KernelKMeans):
-        why = "shuffles the rows, along which starts are drawn; scikit-learn's KMeans is excused"
-    elif type(estimator) in MACHINES:
-        why = "a metric is learned from one half of the rows; copies may be in the other"
-    elif type(estimator) in SMOOTHERS and estimator.bandwidth == "loo":
-        why = "a row is left out with all its weight, one of several copies alone"
-    if why:
-        for kind in ("dense", "sparse"):
-            refused[f"check_sample_weight_equivalence_on_{kind}_data"] = why
-    if getattr(estimator, "kernel", None) != "precomputed":
-        return refused
-    if not isinstance(estimator, mercer.SpectralClustering):
-        refused["check_positive_only_tag_during_fit"] = "subtracts the mean, so that k(x, x) < 0"
-    # Neighbours and means do not solve for anything, and neither sparse weights nor partitions need
-    # a definite matrix.
-    if isinstance(estimator, ClusterMixin):
-        refused["check_clustering"] = "hands over points, not their Gram matrix"
-    elif "solution_" in estimator._learned and not isinstance(estimator, mercer.L1VM):
-        refused["check_estimators_dtypes"] = "rounds to integers: the matrix is indefinite"
-    if hasattr(estimator, "decision_function") and hasattr(estimator, "predict_proba"):
-        refused["check_decision_proba_consistency"] = "hands over points, not their Gram matrix"
-    if isinstance(estimator, mercer.OneClassSVM):
-        for name in ("check_outliers_train", "check_outliers_fit_predict"):
-            refused[name] = "hands over points, not their Gram matrix"
-    return refused
-
-
-@parametrize_with_checks(list(_for_scikit_learn()), expected_failed_checks=_refused)
+@parametrize_with_checks(list(_for_scikit_learn()), expected_failed_checks=expected_failed_checks)
 def test_scikit_learn(estimator, check):
     # A perceptron never ends on classes that overlap, as labels at random do; all others must.
     endless = isinstance(estimator, mercer.KernelPerceptron)

@@ -1,4 +1,5 @@
 from mercer.testing.certificates import CERTIFICATES as CERTIFICATES
+from mercer.testing.checks import expected_failed_checks as expected_failed_checks
 from mercer.testing.examples import (
     EstimatorExample as EstimatorExample,
     KernelExample as KernelExample,
@@ -46,6 +47,7 @@ __all__ = [
     "double_loop",
     "estimator_examples",
     "estimator_laws",
+    "expected_failed_checks",
     "importance_evidence",
     "integrate_posterior",
     "kernel_examples",

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClusterMixin
 
+from mercer import models
 from mercer.domains import GramRows, Numbers, Tables, Vectors
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
@@ -210,3 +212,68 @@ def _bell(nu: float, t: float, c: float) -> float:
             terms.append(math.exp(e))
             i += 1
     return step * math.fsum(terms)
+
+
+# ---- scikit-learn's common checks ----
+
+
+def expected_failed_checks(estimator: Any) -> dict[str, str]:
+    """Return the common checks of scikit-learn that an estimator fails, and why each is right to.
+
+    Give it to scikit-learn's `check_estimator` or `parametrize_with_checks`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An estimator of mercer, not fitted.
+
+    Returns
+    -------
+    dict
+        From the name of a check to the reason; empty for most.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> from mercer.testing import expected_failed_checks
+    >>> expected_failed_checks(mercer.SVC())
+    {}
+    >>> sorted(expected_failed_checks(mercer.NuSVC()))[0]
+    'check_class_weight_classifiers'
+    """
+    weighing = "check_sample_weight_equivalence_on_dense_data"
+    weighing_sparse = "check_sample_weight_equivalence_on_sparse_data"
+    if isinstance(estimator, models.NuSVC):
+        # ν = ½ asks for a quarter of the weight on either side; scikit-learn's NuSVC fails here too
+        why = "a class with less than a quarter of the weight: ν = ½ is infeasible"
+        return dict.fromkeys([weighing, weighing_sparse, "check_class_weight_classifiers"], why)
+    failed, why = {}, ""
+    if isinstance(estimator, models.KernelKMeans):
+        why = "shuffles the rows, along which starts are drawn; so it is with scikit-learn's KMeans"
+    elif isinstance(estimator, models.FeatureMachineClassifier | models.FeatureMachineRegressor):
+        why = "a metric is learned from some folds of the rows; copies may be in others"
+    elif (
+        isinstance(estimator, models.NadarayaWatson | models.NadarayaWatsonClassifier)
+        and estimator.bandwidth == "loo"
+    ):
+        why = "a row is left out with all its weight, one of several copies alone"
+    if why:
+        failed = {weighing: why, weighing_sparse: why}
+    if getattr(estimator, "kernel", None) != "precomputed":
+        return failed
+    points = "hands over points, not their Gram matrix"
+    if not isinstance(estimator, models.SpectralClustering):
+        failed["check_positive_only_tag_during_fit"] = "subtracts the mean, so that k(x, x) < 0"
+    # Neighbours and means do not solve for anything, and neither sparse weights nor partitions need
+    # a definite matrix.
+    if isinstance(estimator, ClusterMixin):
+        failed["check_clustering"] = points
+    elif "solution_" in getattr(estimator, "_learned", ()) and not isinstance(
+        estimator, models.L1VM
+    ):
+        failed["check_estimators_dtypes"] = "rounds to integers: the matrix is indefinite"
+    if hasattr(estimator, "decision_function") and hasattr(estimator, "predict_proba"):
+        failed["check_decision_proba_consistency"] = points
+    if isinstance(estimator, models.OneClassSVM):
+        failed |= dict.fromkeys(["check_outliers_train", "check_outliers_fit_predict"], points)
+    return failed
