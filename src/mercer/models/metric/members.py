@@ -322,8 +322,8 @@ class Choice:
         many = len(rows) > most
         self.bench = np.sort(rng.choice(every, most, replace=False)) if many else every
         few = len(self.bench) <= SMALL
-        key = rows.T.mean(axis=1) if labels is None else labels
-        self.fold = folds_of(key[self.bench], FOLDS if few else 2, rng)
+        self.key = rows.T.mean(axis=1) if labels is None else labels
+        self.fold = folds_of(self.key[self.bench], FOLDS if few else 2, rng)
         self.tried: list[Judged] = []
         self.failure: MercerError | None = None
         self.ticker = Ticker("learning metrics")
@@ -472,9 +472,7 @@ class Choice:
         A row left out is predicted with penalties, rounds, weights and slopes that one half of the
         other rows has chosen, so that nothing of it was chosen by its own error.
         """
-        half = folds_of(np.zeros(len(known)), 2, np.random.default_rng(0))
-        if self.labels is not None:
-            half = folds_of(self.labels[known], 2, np.random.default_rng(0))
+        half = folds_of(self.key[known], 2, np.random.default_rng(0))
         columns = self.classes or self.rows.T.shape[1]
         left = np.full((len(self.rows), columns), np.nan)
         for side in (0, 1):
