@@ -26,6 +26,7 @@ from mercer.estimator import (
     find_classes,
     is_stream,
     r_squared,
+    refuse_sums,
     set_params,
     takes_blocks,
 )
@@ -360,6 +361,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         Y = np.asarray(check_targets(y, len(Z)), dtype=float)
         weights = _ratios(check_weights(sample_weight, len(Z), relative=True))
         T = Y.reshape(len(Y), -1)
+        refuse_sums(T, float(len(T)))
         unit = np.abs(T).max(axis=0, initial=0.0)  # squares of 1e200 would overflow
         unit[unit == 0] = 1.0
         mean = unit * np.average(T / unit, axis=0, weights=weights)
