@@ -14,6 +14,7 @@ from sklearn.base import clone
 import mercer
 from mercer import RBF, SVR, NuSVR, Polynomial
 from mercer.errors import InvalidInput, NotConverged, NotPositiveDefinite
+from mercer.models import FeatureMachineRegressor
 from tests.models.margins import MODELS, Scratch, sharp, waves
 from tests.models.words import alike, words
 
@@ -149,3 +150,28 @@ def test_targets_of_any_size(scale):
     one = SVR(RBF(), 10.0, 0.05, tol=1e-4).fit(X, y)
     np.testing.assert_allclose(got.predict(X) / scale, one.predict(X), atol=1e-3)
     assert got.solution_.converged
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(cls(fit_intercept=offset) for cls in (SVR, NuSVR) for offset in (True, False)),
+        *(mercer.KernelQuantileRegressor(fit_intercept=offset) for offset in (True, False)),
+        mercer.KernelQuantileRegressor("linear"),
+        mercer.KernelHuberRegressor(),
+        mercer.KernelERM(loss="absolute"),
+        FeatureMachineRegressor(),
+    ],
+    ids=repr,
+)
+def test_targets_whose_sums_overflow_are_refused_by_name(model):
+    X = np.random.default_rng(6).normal(size=(40, 3))
+    for y in (np.full(40, 1.7e308), np.where(np.arange(40) % 2, 1.7e308, -1.7e308)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(InvalidInput, match=f"^{type(model).__name__}: y holds .*larger u"):
+                model.fit(X, y)
+            if isinstance(model, SVR | NuSVR):
+                with pytest.raises(InvalidInput, match=f"^{type(model).__name__}: y holds "):
+                    clone(model).set_params(C=1e10).fit(X, 1e-10 * y)
+                assert np.isfinite(clone(model).fit(X, 1e-10 * y).solution_.primal)

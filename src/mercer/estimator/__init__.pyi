@@ -69,6 +69,7 @@ from mercer.estimator.sample import (
     n_features as n_features,
     prepare_labels as prepare_labels,
     prepare_targets as prepare_targets,
+    refuse_sums as refuse_sums,
 )
 from mercer.estimator.scores import (
     Hits as Hits,

@@ -18,6 +18,7 @@ from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
 from mercer.kernels import Kernel
 
+FARTHEST = float(np.finfo(float).max) / 64  # sums of errors of a fit that are still numbers
 DEEP = r"Found array with dim (\d+).*"  # how scikit-learn refuses labels of three dimensions
 
 
@@ -308,7 +309,19 @@ def prepare_targets(
             "model a column with sklearn.multioutput.MultiOutputRegressor."
         )
     weights = check_weights(sample_weight, n)
-    return assemble(kernel, X, column_or_1d(T, warn=True), weights, weights)
+    data = assemble(kernel, X, column_or_1d(T, warn=True), weights, weights)
+    refuse_sums(data.y, float(data.weights.sum()))
+    return data
+
+
+def refuse_sums(y: np.ndarray, total: float) -> None:
+    """Refuse targets so large that a sum of errors, of weights with that total, overflows."""
+    size = float(np.abs(y).max(initial=0.0))
+    if size > FARTHEST / max(1.0, total):
+        raise InvalidInput(
+            f"{who()}: y holds {y.flat[np.abs(y).argmax()]:g}, and the sum of such errors "
+            "overflows; give the targets in a larger unit."
+        )
 
 
 @speaks

@@ -194,6 +194,17 @@ def test_scales_out_of_range():
         assert adjusted_rand_score(model.labels_, DPMeans().fit(X).labels_) == 1.0
     with pytest.raises(InvalidInput, match="out of the range of floats"):
         DPMeans().fit(X * 1e200)
+    model, far = DPMeans(150.0).fit(X), 1e200 * X  # squares of new distances are no numbers
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gaps = far[:, None] / 1e200 - model.cluster_centers_ / 1e200
+        np.testing.assert_array_equal(model.predict(far), (gaps**2).sum(axis=2).argmin(axis=1))
+        np.testing.assert_allclose(
+            model.transform(far), 1e200 * np.sqrt((gaps**2).sum(axis=2)), rtol=1e-12
+        )
+        for ask, rows in ((model.score, far), (model.transform, np.full((1, X.shape[1]), 1.7e308))):
+            with pytest.raises(InvalidInput, match=r"^DPMeans: .*out of the range of floats"):
+                ask(rows)
     assert adjusted_rand_score(DPMeans(150.0).fit(X.astype(np.float32)).labels_, y) == 1.0
 
 

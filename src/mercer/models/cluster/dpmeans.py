@@ -241,16 +241,16 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         return X, space, 0
 
     @staticmethod
-    def _in_units(value: float, power: int) -> float:
-        """Return value·2^power, or refuse a square that is out of the range of floats."""
+    def _in_units(values: Any, power: int) -> Any:
+        """Return values·2^power, or refuse squares that are out of the range of floats."""
         with np.errstate(over="ignore"):
-            out = float(np.ldexp(value, power))
-        if not np.isfinite(out):
+            out = np.ldexp(values, power)
+        if not np.isfinite(out).all():
             raise InvalidInput(
                 f"{who()}: the squares of distances are out of the range of floats; divide the "
                 "columns, for example by sklearn.preprocessing.StandardScaler."
             )
-        return out
+        return out if np.ndim(out) else float(out)
 
     def _keep_centres(self, X: Any, space: InputSpace | KernelSpace, shift: int) -> None:
         """Store what predictions need: the centres, or the shares of training points in them."""
@@ -275,10 +275,11 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         """
         points = self._check_new(X)
         out = np.empty(self.kernel_.domain.size(points), dtype=np.int64)
-        for rows, squares in self._squares(points):
+        for rows, squares, _ in self._squares(points):
             out[rows] = squares.argmin(axis=1)
         return out
 
+    @speaks
     def transform(self, X: Any) -> np.ndarray:
         """Return the distance of each row of X to each centre, one column a cluster.
 
@@ -289,9 +290,9 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         """
         points = self._check_new(X)
         out = np.empty((self.kernel_.domain.size(points), self.n_clusters_))
-        for rows, squares in self._squares(points, whole=True):
-            out[rows] = squares
-        return np.sqrt(out, out=out)
+        for rows, squares, unit in self._squares(points, whole=True):
+            out[rows] = self._in_units(np.sqrt(squares), unit)
+        return out
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Find clusters, and return the distance of each row of X to each centre.
@@ -308,16 +309,16 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         return self.fit(X, y, sample_weight).transform(X)
 
     def _squares(self, X: Any, *, whole: bool = False) -> Any:
-        """Yield blocks of rows and their squared distances, in feature space less k(x, x).
+        """Yield blocks of rows, their squared distances over 4^unit, and the unit.
 
-        The whole of them is wanted where k(x, x) is known.
+        In feature space they are less k(x, x). The whole of them is wanted where that is known.
         """
         domain, count = self.kernel_.domain, self.n_clusters_
         n = domain.size(X)
         if self.cluster_centers_ is not None:
             both, shift = moderate([X, self.cluster_centers_])
             for rows in row_blocks(n, 32 * count):
-                yield rows, shifted(square_distances(both[0][rows], both[1]), 2 * shift)
+                yield rows, square_distances(both[0][rows], both[1]), shift
             return
         means = averages(self.labels_, np.asarray(self.center_shares_), count).T.toarray()
         for rows in row_blocks(n, 48 * count):
@@ -326,7 +327,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             if whole:
                 squares += np.asarray(self.kernel_.diag(domain.take(X, rows)), dtype=float)[:, None]
                 np.maximum(squares, 0.0, out=squares)
-            yield rows, squares
+            yield rows, squares, 0
 
     @available_if(_tells_lengths)
     @speaks("DPMeans")
@@ -346,9 +347,10 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             return sum_blocks(self, X, sample_weight)
         points = self._check_new(X)
         weights = check_weights(sample_weight, self.kernel_.domain.size(points))
-        parts = self._squares(points, whole=True)
-        least = np.concatenate([squares.min(axis=1) for _, squares in parts])
-        return -float(least.sum() if weights is None else weights @ least)
+        parts = [(part.min(axis=1), unit) for _, part, unit in self._squares(points, whole=True)]
+        least, unit = np.concatenate([nearest for nearest, _ in parts]), parts[0][1]
+        total = least.sum() if weights is None else weights @ least
+        return -self._in_units(float(total), 2 * unit)
 
     @property
     def _n_features_out(self) -> int:

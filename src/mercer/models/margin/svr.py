@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from mercer import checks, state
 from mercer.errors import InvalidInput, speaks, who
-from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared
+from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared, refuse_sums
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
@@ -99,6 +99,12 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
 
     def _store(self, data: Sample, machine: Machine) -> None:
         store_one(self, data, machine)
+
+    @speaks
+    def _check_price(self, data: Sample, rows: Rows) -> None:
+        """Refuse a C, or targets, for which values of f or the objective would overflow."""
+        check_price(self, float(self.C), data, rows)
+        refuse_sums(data.y, float(self.C) * float(data.weights.sum()))
 
     def _machine(self, data: Sample, rows: Rows) -> Machine:
         """Solve the problem."""
@@ -233,7 +239,7 @@ class SVR(MarginRegressor):
 
     def _machine(self, data: Sample, rows: Rows, start: Any = None) -> Machine:
         """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
-        check_price(self, float(self.C), data, rows)
+        self._check_price(data, rows)
         y, epsilon, bound = data.y, float(self.epsilon), float(self.C) * data.weights
         problem = tube_problem(rows, y, -bound, bound, epsilon, bool(self.fit_intercept))
         starts = None if start is None else [split(start, epsilon)]
@@ -361,7 +367,7 @@ class NuSVR(MarginRegressor):
         f − y is −ε − b where aᵢ > 0 is free and ε − b where aᵢ < 0 is. That the sum is reached,
         not only bounded, changes nothing: where ε = 0 the two variables of a point may both grow.
         """
-        check_price(self, float(self.C), data, rows)
+        self._check_price(data, rows)
         y, n, bound = data.y, len(data.y), float(self.C) * data.weights
         total = float(self.C) * float(self.nu) * float(data.weights.sum())
         none, both = np.zeros(n), np.tile(np.arange(n), 2)
