@@ -5,9 +5,19 @@ import warnings
 import numpy as np
 import pytest
 
-from mercer import RBF, FromFunction, Linear, Polynomial, Precomputed
+from mercer import RBF, FromFunction, Laplacian, Linear, Polynomial, Precomputed
 from mercer.errors import InvalidInput, MercerError
-from mercer.statistics import k_sample_test, mmd, mmd_agg_test, mmd_split_test, mmd_test
+from mercer.statistics import (
+    dhsic,
+    dhsic_test,
+    hsic,
+    hsic_test,
+    k_sample_test,
+    mmd,
+    mmd_agg_test,
+    mmd_split_test,
+    mmd_test,
+)
 
 NULLS = ("permutation", "wild", "gamma", "normal")
 
@@ -85,7 +95,7 @@ def test_differences_that_rounding_took_are_not_zero():
     Z = np.vstack([X, Y])
     K = (Z + 1.7e9) @ (Z + 1.7e9).T
     given = K[:30], K[30:]
-    far = X + 1.7e9, Y + 1.7e9, Linear() + RBF()
+    far = X + 1.7e9, Y + 1.7e9, Linear() + Laplacian()
     calls = [
         lambda: mmd(*given, Precomputed()),
         lambda: mmd(*far),
@@ -128,3 +138,31 @@ def test_features_and_tiles_agree():
                         a = mmd_test(X, Y, kernel, 49, 0, **options)
                         b = mmd_test(K[:25], K[25:], "precomputed", 49, 0, **options)
                         assert a.pvalue == pytest.approx(b.pvalue, rel=1e-6)
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize("kernel", [Linear(), RBF(1.0) + 2.0 * Linear()], ids=repr)
+def test_dependence_is_the_same_wherever_the_variables_are(offset, kernel):
+    """The joint criterion of two variables too, which is `hsic`."""
+    A = np.random.default_rng(5).normal(size=(55, 4))
+    x, y = (A + offset) - offset, A[:, :1]  # what is left of A
+    wanted = hsic(x, y, kernel, kernel)
+    assert hsic(A + offset, y - offset, kernel, kernel) == pytest.approx(wanted, rel=1e-6)
+    assert dhsic(A + offset, y, kernels=kernel) == pytest.approx(wanted, rel=1e-6)
+    assert mmd(A[:30] + offset, A[30:] + offset, kernel) == pytest.approx(
+        mmd(x[:30], x[30:], kernel), rel=1e-6
+    )
+    for far in (0.0, offset):
+        assert dhsic_test(A + far, y - far, kernels=kernel, n_permutations=99, rng=0).pvalue == 0.01
+        assert hsic_test(A + far, y - far, kernel, kernel, 99, 0).pvalue == 0.01
+
+
+def test_three_variables_far_from_the_origin_are_told_of():
+    """Of three the criterion depends on where the origin is, and then on digits that are lost."""
+    A = np.random.default_rng(5).normal(size=(55, 3))
+    columns = [A[:, :1], A[:, :1] + A[:, 1:2], A[:, 2:]]
+    with pytest.warns(UserWarning, match="Subtract the means of the columns"):
+        dhsic(*(x + 1e8 for x in columns), kernels=Linear())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dhsic_test(*columns, kernels=Linear(), n_permutations=99, rng=0).pvalue == 0.01

@@ -29,7 +29,12 @@ from mercer.kernels.dot import (
     Linear as Linear,
     Polynomial as Polynomial,
 )
-from mercer.kernels.geometry import Geometry as Geometry, geometry_of as geometry_of
+from mercer.kernels.geometry import (
+    Geometry as Geometry,
+    around_mean as around_mean,
+    far_out as far_out,
+    geometry_of as geometry_of,
+)
 from mercer.kernels.graphs import (
     AttributedPath as AttributedPath,
     Diffusion as Diffusion,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, who
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, around_mean
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.statistics.base import check_finite
@@ -46,8 +46,11 @@ class Observations:
         return np.ones(self.pair.n) if self.pair.weights is None else self.pair.weights
 
 
-def observations(given: Pair, repeat: bool = True) -> Observations:
+def observations(given: Pair, repeat: bool = True, centred: bool = True) -> Observations:
     """Return the observations of a pair of variables.
+
+    Points far from the origin are moved to their mean where the kernel sees differences alone, up
+    to what centring takes away.
 
     Parameters
     ----------
@@ -56,13 +59,16 @@ def observations(given: Pair, repeat: bool = True) -> Observations:
     repeat : bool, default=True
         Whether rows of whole weights are repeated, as is needed to move copies on their own; else
         they keep their weights.
+    centred : bool, default=True
+        Whether the matrix of X will be centred as it is; that of Y always will be.
     """
     index, weights, counted = rows_at(given.weights, given.n, repeat)
     pair = replace(given, weights=None)
     if len(index) < given.n or (counted and repeat):
         pair = taken(pair, index)
-    kx, X, a = in_range(pair.kernel_x, pair.X)
-    ky, Y, b = in_range(pair.kernel_y, pair.Y)
+    first = around_mean(pair.kernel_x, pair.X) if centred else pair.X
+    kx, X, a = in_range(pair.kernel_x, first)
+    ky, Y, b = in_range(pair.kernel_y, around_mean(pair.kernel_y, pair.Y))
     seen = Pair(kx, X, ky, Y, pair.n, weights, given.place)
     return Observations(seen, index, counted, (a, b))
 

@@ -167,7 +167,7 @@ def kci_test(
     generator = as_rng(rng)
     both = paired(X, Y, kernel_x, kernel_y, sample_weight)
     kz, points = _condition(Z, kernel_z, both)
-    seen = observations(both, repeat=False)
+    seen = observations(both, repeat=False, centred=False)
     pair, w = seen.pair, seen.weights
     total = float(w.sum()) if seen.counted else float(pair.n)
     if total < 4:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import is_torch, namespace
 from mercer.errors import InvalidInput, users_level, who
-from mercer.kernels import Kernel, Linear
+from mercer.kernels import Kernel, Linear, around_mean
 from mercer.memory import require_memory
 from mercer.operators import Place, place_of
 from mercer.settings import get_config
@@ -301,6 +301,9 @@ def labelled(
 def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kernel, Any]:
     """Return the linear kernel and features about their mean, or the kernel and points given.
 
+    These are moved to their mean where that changes no distance of features, as with
+    ``Linear() + RBF()``.
+
     Parameters
     ----------
     kernel : Kernel
@@ -313,7 +316,7 @@ def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kerne
     N, width = len(weights), Z.shape[1] if isinstance(Z, np.ndarray) and Z.ndim == 2 else 0
     D = kernel._n_features(Z)
     if D is None or D > max(N, FEW, width) or 16 * N * D > get_config().memory // SHARE:
-        return kernel, Z
+        return kernel, around_mean(kernel, Z)
     with np.errstate(all="ignore"):
         F = kernel._features(Z)
         F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=np.float64)
