@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,27 +19,6 @@ from mercer.memory import row_blocks
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers.risk import log_softmax
-
-
-def linear_weights(X: Any, coef: np.ndarray) -> np.ndarray:
-    """Return Σ coefᵢ xᵢ, correct to rounding of the spread of the rows, not of their length.
-
-    Σ coefᵢ xᵢ = Σ coefᵢ (xᵢ − x₀) + x₀ Σ coefᵢ, the last sum without rounding errors.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, D)
-        Rows.
-    coef : ndarray of shape (n,) or (n, outputs)
-        Coefficients.
-    """
-    X = np.asarray(X, dtype=float)
-    if not len(X):
-        return np.zeros((X.shape[1], *coef.shape[1:]))
-    near = (X - X[0]).T @ coef
-    if coef.ndim == 1:
-        return near + X[0] * math.fsum(coef)
-    return near + np.outer(X[0], [math.fsum(column) for column in coef.T])
 
 
 def is_plain_linear(kernel: Kernel) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import Any
 
@@ -10,9 +11,18 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from mercer.checks import as_reals
-from mercer.domains import Domain, Packed, beside, concatenate, is_torch, namespace, to_host
+from mercer.domains import (
+    Domain,
+    Packed,
+    Vectors,
+    beside,
+    concatenate,
+    is_torch,
+    namespace,
+    to_host,
+)
 from mercer.errors import InvalidInput, speaking_for, who
-from mercer.kernels import Kernel, as_kernel, require_psd
+from mercer.kernels import Kernel, Sum, as_kernel, require_psd
 from mercer.memory import require_memory
 from mercer.operators import gram_of
 from mercer.settings import get_config
@@ -21,6 +31,7 @@ from mercer.settings import get_config
 
 
 MOST = 4096  # features that are taken for few
+CANCELS = 1e-3  # part of the lengths of its terms that is left of a sum which has lost digits
 
 
 def few_features(kernel: Kernel, X: Any, others: int = 0) -> Any:
@@ -51,6 +62,48 @@ def mean_of_rows(F: Any, w: Any) -> Any:
         return np.asarray((F.T @ w).T)
     first = F[0]
     return first + (w if w.ndim == 1 else w.T) @ (F - first)
+
+
+def linear_weights(X: Any, coef: np.ndarray) -> np.ndarray:
+    """Return Σ coefᵢ xᵢ, correct to rounding of the spread of the rows, not of their length.
+
+    Σ coefᵢ xᵢ = Σ coefᵢ (xᵢ − x₀) + x₀ Σ coefᵢ, the last sum without rounding errors.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, D)
+        Rows.
+    coef : ndarray of shape (n,) or (n, outputs)
+        Coefficients.
+    """
+    X = np.asarray(X, dtype=float)
+    if not len(X):
+        return np.zeros((X.shape[1], *coef.shape[1:]))
+    near = (X - X[0]).T @ coef
+    if coef.ndim == 1:
+        return near + X[0] * math.fsum(coef)
+    return near + np.outer(X[0], [math.fsum(column) for column in coef.T])
+
+
+def cancelling(kernel: Kernel, points: Any, coef: Any) -> list[tuple[Kernel, np.ndarray | None]]:
+    """Return kernels of which k is the sum, each with Σ αᵢφ(xᵢ) where its terms cancel, or None.
+
+    Far from the origin values of such a function from kernel values are small differences of large
+    numbers, and those from the sum of features are not. Features are those of rows of numbers.
+    """
+    plain = [(kernel, None)]
+    if type(kernel.domain) is not Vectors or not isinstance(points, np.ndarray):
+        return plain
+    F = few_features(kernel, points) if points.dtype == np.float64 else None
+    if F is None:
+        parts = [cancelling(k, points, coef) for k in kernel._kernels()] * (type(kernel) is Sum)
+        each = [one for part in parts for one in part]
+        return plain if all(v is None for _, v in each) else each
+    F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
+    v = linear_weights(F, coef)
+    terms = np.sqrt(np.einsum("ij,ij->i", F, F)) @ np.abs(coef)
+    small = np.sqrt(np.square(v).sum(axis=0)) <= CANCELS * terms
+    return [(kernel, v)] if bool(np.any(small & (terms > 0))) else plain
 
 
 def check_weights(weights: Any, n: int) -> np.ndarray:
@@ -284,10 +337,25 @@ class Function:
         else:
             # Points that happen to be the same object are still new points: White, for one, asks.
             X = apart(domain, X) if X is self.points else X
-            values = self.kernel.matmul(X, self.points, self.coef)
+            values = self._sums(X)
         if is_torch(values):
             return values + _like(self.offset, values)
         values += np.asarray(self.offset).astype(values.dtype)
+        return values
+
+    def _sums(self, X: Any) -> Any:
+        """Return Σᵢ αᵢ k(xᵢ, x); where the terms cancel, from the sum of the features, if few."""
+        parts = cancelling(self.kernel, self.points, self.coef)
+        if all(v is None for _, v in parts):
+            return self.kernel.matmul(X, self.points, self.coef)
+        X = self.kernel.domain.check(X)
+        X = X.astype(np.float64, copy=False) if isinstance(X, np.ndarray) else X
+        values: Any = 0.0
+        for kernel, v in parts:
+            if v is None or not isinstance(X, np.ndarray) or X.shape[1] != self.points.shape[1]:
+                values = values + kernel.matmul(X, self.points, self.coef)
+                continue
+            for rows in row_blocks
         return values
 
     def gradient(self, X: Any) -> Any:

@@ -189,7 +189,8 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         )
         found = base.scaled(factor)
         if asked == COLUMNS and X.shape[1] > 1:
-            rule = rule_factor("scott", row_number(weights), X.shape[1], kernel) * scales
+            rows = row_number(weights / weights.max())  # ratios, as of all that is left out
+            rule = rule_factor("scott", rows, X.shape[1], kernel) * scales
             found = self._by_columns([found.value, rule], X, weights, loss)
         near, _ = self._near(found, X, weights)
         losses = self._loss(near.Y)(slice(0, len(X)), near.left_out())

@@ -143,10 +143,16 @@ class FeatureMachine(BaseEstimator):
         self.views_ = [each.view for each in chosen.judged]
         self.ways_ = [each.name for each in chosen.judged]
         folds = len(chosen.judged[0].metrics)
+        spread = {
+            view: np.average(
+                (Z - np.average(Z, axis=0, weights=rows.w)) ** 2, axis=0, weights=rows.w
+            )
+            for view, Z in ((view, scores.view(rows.Z, view)) for view in set(self.views_))
+        }
         shares = np.array(
             [
                 sum(
-                    weight * _by_column(encoder, each.metrics[k].shares)
+                    weight * _by_column(encoder, each.metrics[k].shares(spread[each.view]))
                     for weight, each in zip(weights, chosen.judged, strict=True)
                 )
                 for k in range(folds)
@@ -290,7 +296,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     Attributes
     ----------
     importances_ : ndarray of shape (n_columns,)
-        The share of each column in the trace of the metric.
+        The share of each column in the trace of the metric, for columns of variance 1.
     importances_std_ : ndarray of shape (n_columns,)
         How far the metrics of the folds are from that.
     metric_ : ndarray of shape (d, d)

@@ -48,11 +48,11 @@ class Metric:
             return copy(self.profile).set_params(length_scale=1.0 / self.map)
         return self.profile.in_metric(self.map)
 
-    @property
-    def shares(self) -> np.ndarray:
-        """The part of the metric's trace that each column has."""
+    def shares(self, variances: np.ndarray) -> np.ndarray:
+        """Return each column's part of the trace, of columns divided by their deviations."""
         squares = np.square(self.map) if self.map.ndim == 1 else np.square(self.map).sum(axis=0)
-        return squares / squares.sum()
+        parts = squares * variances
+        return parts / parts.sum() if parts.sum() > 0 else np.full(len(parts), 1.0 / len(parts))
 
 
 @dataclass(frozen=True)
