@@ -611,3 +611,22 @@ def test_agop_refuses():
         wide.agop(np.zeros((2, 3000)))
     with mercer.config(memory="100MB"):
         assert wide.agop(np.zeros((2, 3000)), diagonal=True).shape == (3000,)
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize(
+    "k",
+    [mercer.Linear(), 2.0 * mercer.Linear(), mercer.Polynomial(1), RBF(1.0) + mercer.Linear()],
+    ids=repr,
+)
+def test_a_difference_of_means_far_from_the_origin_has_the_values_that_it_has_near(k, offset):
+    A = np.random.default_rng(5).normal(size=(55, 4))
+    far = A + offset
+    near = far - offset  # what is left of A
+    f, g = (mercer.statistics.witness(Z[:30], Z[30:], k) for Z in (near, far))
+    want, got = f(near), g(far)
+    np.testing.assert_allclose(got - got[0], want - want[0], atol=1e-15 * offset + 1e-13)
+    # all at once, or one by one
+    np.testing.assert_allclose([g(far[i : i + 1])[0] for i in range(5)], got[:5], rtol=1e-15)
+    both = Function(k, g.points, np.stack([g.coef, 2 * g.coef], axis=1))
+    np.testing.assert_allclose(both(far), np.stack([got, 2 * got], axis=1), rtol=1e-14)

@@ -96,11 +96,9 @@ from mercer.estimator.trust import (
     tell_rounding as tell_rounding,
 )
 from mercer.estimator.values import (
-    feature_values as feature_values,
     feature_weights as feature_weights,
     in_rows as in_rows,
     is_plain_linear as is_plain_linear,
-    linear_weights as linear_weights,
     log_probabilities as log_probabilities,
     named_centers as named_centers,
     require_rows as require_rows,

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import RowBlocks, Vectors, is_torch, to_host
+from mercer.domains import RowBlocks, Vectors, is_torch
 from mercer.engines.passes import values_on_device
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator.blocks import note_columns
 from mercer.estimator.options import SolverOptions, asks_centers
 from mercer.estimator.rows import as_stream
 from mercer.kernels import Kernel, Linear
-from mercer.memory import row_blocks
 from mercer.operators import gram_of
+from mercer.rkhs import feature_values
 from mercer.settings import get_config
 from mercer.solvers.risk import log_softmax
 
@@ -120,14 +120,6 @@ def values_of(model: Any, X: Any, weights: np.ndarray | None) -> np.ndarray:
             out = gram_of(kernel, *kernel.domain.match(X, model.X_fit_)) @ model.dual_coef_
         values: np.ndarray = model._finite(out + model.intercept_)
         return values
-
-
-def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
-    """Return φ(x)ᵀv at checked points, in blocks of rows that fit the budget."""
-    X, domain = to_host(X), kernel.domain
-    rows = row_blocks(domain.size(X), len(weights) * 16)
-    parts = (kernel._features(domain.take(X, r)) @ weights for r in rows)
-    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def log_probabilities(values: np.ndarray) -> np.ndarray:

@@ -1,8 +1,10 @@
 from mercer.rkhs.function import (
     Function as Function,
     apart as apart,
+    feature_values as feature_values,
     few_features as few_features,
     first_equal as first_equal,
+    linear_weights as linear_weights,
     mean_of_rows as mean_of_rows,
 )
 from mercer.rkhs.geometry import (

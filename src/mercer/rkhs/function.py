@@ -23,7 +23,7 @@ from mercer.domains import (
 )
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.kernels import Kernel, Sum, as_kernel, require_psd
-from mercer.memory import require_memory
+from mercer.memory import require_memory, row_blocks
 from mercer.operators import gram_of
 from mercer.settings import get_config
 
@@ -83,6 +83,14 @@ def linear_weights(X: Any, coef: np.ndarray) -> np.ndarray:
     if coef.ndim == 1:
         return near + X[0] * math.fsum(coef)
     return near + np.outer(X[0], [math.fsum(column) for column in coef.T])
+
+
+def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
+    """Return φ(x)ᵀv at checked points, in blocks of rows that fit the budget."""
+    X, domain = to_host(X), kernel.domain
+    rows = row_blocks(domain.size(X), len(weights) * 16)
+    parts = (kernel._features(domain.take(X, r)) @ weights for r in rows)
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def cancelling(kernel: Kernel, points: Any, coef: Any) -> list[tuple[Kernel, np.ndarray | None]]:
@@ -349,13 +357,14 @@ class Function:
         if all(v is None for _, v in parts):
             return self.kernel.matmul(X, self.points, self.coef)
         X = self.kernel.domain.check(X)
-        X = X.astype(np.float64, copy=False) if isinstance(X, np.ndarray) else X
-        values: Any = 0.0
+        if not isinstance(X, np.ndarray) or X.shape[1:] != self.points.shape[1:]:
+            return self.kernel.matmul(X, self.points, self.coef)
+        X, values = X.astype(np.float64, copy=False), 0.0
         for kernel, v in parts:
-            if v is None or not isinstance(X, np.ndarray) or X.shape[1] != self.points.shape[1]:
-                values = values + kernel.matmul(X, self.points, self.coef)
-                continue
-            for rows in row_blocks
+            plain = v is None
+            values = values + (
+                kernel.matmul(X, self.points, self.coef) if plain else feature_values(kernel, X, v)
+            )
         return values
 
     def gradient(self, X: Any) -> Any:

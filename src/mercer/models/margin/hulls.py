@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock
-from mercer.estimator import Sample, is_plain_linear, linear_weights
+from mercer.estimator import Sample, is_plain_linear
 from mercer.models.margin.problems import Task
 from mercer.operators import Dense, Gram
+from mercer.rkhs import linear_weights
 from mercer.settings import get_config
 from mercer.solvers import Rows
 from mercer.solvers.box import rounding_of

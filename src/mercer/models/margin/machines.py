@@ -15,14 +15,12 @@ from mercer.estimator import (
     ONLY,
     Plan,
     Study,
-    feature_values,
     is_plain_linear,
-    linear_weights,
     study_of,
 )
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.operators import gram_of
-from mercer.rkhs import Function
+from mercer.rkhs import Function, feature_values, linear_weights
 from mercer.solvers.box import rows_kept, smo_cost
 
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using

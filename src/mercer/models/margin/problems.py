@@ -18,9 +18,10 @@ import numpy as np
 from mercer import checks
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import JUDGED, Sample, check_definite, is_plain_linear, linear_weights
+from mercer.estimator import JUDGED, Sample, check_definite, is_plain_linear
 from mercer.kernels import Kernel, Linear, check_diagonal, unproven
 from mercer.operators import Dense, Gram
+from mercer.rkhs import linear_weights
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 from mercer.solvers.box import meets

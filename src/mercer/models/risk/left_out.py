@@ -16,7 +16,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput, speaks, who
-from mercer.estimator import class_signs, feature_values
+from mercer.estimator import class_signs
 from mercer.kernels import Kernel
 from mercer.losses import Hinge, Logistic, Loss
 from mercer.memory import require_memory, row_blocks
@@ -34,6 +34,7 @@ from mercer.models.risk.fit import ERMFit, dual_slopes
 from mercer.models.risk.kinked import INSIDE, fit_dual
 from mercer.models.risk.smooth import fit_smooth, fit_softmax
 from mercer.operators import LowRank, Operator, gram_of
+from mercer.rkhs import feature_values
 from mercer.solvers import SmoothERM, SoftmaxERM, Solution
 from mercer.solvers.risk import (
     EPS,
