@@ -282,7 +282,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         The most ridge regressions in the mean; 1 for one function in one RKHS.
     max_rows : int, default=700
         Rows that a metric is learned from: half of the table, or two thirds of 400 rows or less,
-        and at most so many. The regressions see all rows; of more than 6000 they are in the span
+        and at most so many. The regressions see all rows; of more than 8000 they are in the span
         of 2000 centres.
     max_time : float, optional
         Seconds after which no further metric is tried; what was found so far is used.

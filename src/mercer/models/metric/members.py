@@ -32,7 +32,7 @@ from mercer.threads import Ticker, inheriting, single_threaded_blas, workers
 T = TypeVar("T")
 
 #: Rows up to which a model is fitted exactly; beyond, in the span of centres.
-EXACT = 6000
+EXACT = 8000
 CENTERS = 2000
 MANY = 3000  # rows up to which ridges leave out each of them
 SMALL, FOLDS = 400, 3  # rows up to which metrics are learned in three folds, not in two
