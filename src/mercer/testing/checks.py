@@ -251,7 +251,10 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
     if isinstance(estimator, models.KernelKMeans):
         why = "shuffles the rows, along which starts are drawn; so it is with scikit-learn's KMeans"
     elif isinstance(estimator, models.FeatureMachineClassifier | models.FeatureMachineRegressor):
-        why = "a metric is learned from some folds of the rows; copies may be in others"
+        # sparse rows are refused, as the check allows
+        return {
+            weighing: "a metric is learned from some folds of the rows; copies may be in others"
+        }
     elif (
         isinstance(estimator, models.NadarayaWatson | models.NadarayaWatsonClassifier)
         and estimator.bandwidth == "loo"
