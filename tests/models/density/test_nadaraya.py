@@ -683,6 +683,11 @@ def test_columns_that_do_not_vary_one_column_weights_and_classes():
     weights = np.random.default_rng(5).uniform(0, 3, 60) * (np.arange(60) % 4 > 0)
     weighted, scaled = (NadarayaWatson("loo-columns").fit(P, t, c * weights) for c in (1.0, 7.3))
     np.testing.assert_allclose(scaled.bandwidth_, weighted.bandwidth_, rtol=1e-9)
+    rng = np.random.default_rng(3)  # where the search from Scott's rule ends lowest
+    Q = rng.normal(size=(90, 3))
+    v = Q[:, 0] ** 2 + 0.3 * Q[:, 1] + 0.1 * rng.normal(size=90)
+    fits = [NadarayaWatson("loo-columns").fit(Q, v, c * np.linspace(0.5, 2, 90)) for c in (1, 3)]
+    np.testing.assert_allclose(fits[1].bandwidth_, fits[0].bandwidth_, rtol=1e-9)
     part = NadarayaWatson("loo-columns").fit(P[weights > 0], t[weights > 0], weights[weights > 0])
     np.testing.assert_allclose(weighted.bandwidth_, part.bandwidth_, rtol=1e-9)
     P, labels = with_noise_column(100, 6, classes=True)

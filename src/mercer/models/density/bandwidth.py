@@ -490,11 +490,9 @@ def sums_of_others(values: np.ndarray) -> np.ndarray:
 def column_scales(X: np.ndarray, weights: np.ndarray | None, rule: str) -> tuple[np.ndarray, float]:
     """Return the standard deviation of each column and the number of rows.
 
-    With n as in `row_number`, s² = Σ w(x − x̄)²/Σw · n/(n − 1). For "loo", which leaves out rows with
-    all their weight, only ratios of weights count.
+    With n as in `row_number`, s² = Σ w(x − x̄)²/Σw · n/(n − 1).
     """
     w = np.ones(len(X)) if weights is None else weights
-    w = w / w.max() if rule == "loo" else w
     used, w = X[w > 0], w[w > 0]
     if len(used) < 2:
         raise InvalidInput(

@@ -61,19 +61,19 @@ class Classes:
         varies = (self.X != self.X[0]).any(axis=0)
         return varies, replace(self, X=np.ascontiguousarray(self.X[:, varies]))
 
-    def scales(self, weights: np.ndarray, rule: str) -> np.ndarray:
-        """Return the standard deviation of each column within the classes, pooled, for a rule.
+    def scales(self, weights: np.ndarray) -> np.ndarray:
+        """Return the standard deviation of each column within the classes, pooled.
 
         That of the column as a whole where it varies in no class. All columns vary.
         """
-        out = column_scales(self.X, weights, rule)[0]
+        out = column_scales(self.X, weights, "scott")[0]
         inside = np.zeros(self.X.shape[1], dtype=bool)
         for c in range(self.count):
             rows = self.X[self.codes == c]
             inside |= (rows != rows[0]).any(axis=0)
         if inside.any():
             gaps = (self.X - self._means())[:, inside]
-            out[inside] = column_scales(gaps, weights, rule)[0]
+            out[inside] = column_scales(gaps, weights, "scott")[0]
         return out
 
     def _means(self) -> np.ndarray:
@@ -111,7 +111,7 @@ def _within(asked: str, kernel: Smoothing, classes: Classes) -> list[np.ndarray]
         if varies.any():
             scales[varies] = column_scales(rows[:, varies], w, asked)[0]
         if not varies.all():
-            pooled = classes.scales(classes.weights, asked) if pooled is None else pooled
+            pooled = classes.scales(classes.weights) if pooled is None else pooled
             scales[~varies] = pooled[~varies]
         if asked == "loo" and varies.any() and has_lone_rows(rows):
             density = KernelDensity("loo", kernel.name).fit(rows[:, varies], sample_weight=w)
@@ -153,9 +153,9 @@ def shared_bandwidth(
         return np.ones(len(varies)), None, None
     if asked != "loo":
         mean = max(1.0, row_number(w) / classes.count)
-        found = rule_factor(asked, mean, int(varies.sum()), kernel) * classes.scales(w, asked)
+        found = rule_factor(asked, mean, int(varies.sum()), kernel) * classes.scales(w)
         return _filled(varies, found), None, None
-    base = Bandwidth(classes.scales(w, asked), int(varies.sum()))
+    base = Bandwidth(classes.scales(w / w.max()), int(varies.sum()))
     onehot = (classes.codes[:, None] == np.arange(classes.count)).astype(float)
     Z = base.whiten(classes.X, centre_of(classes.X))
     near = Near(kernel, Z, onehot, w, nearest=False)

@@ -177,7 +177,8 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         check_word(asked, COLUMNS)
         if asked in RULES:
             return fill_columns(X, lambda part: as_bandwidth(asked, part, weights, kernel).value)
-        scales = fill_columns(X, lambda part: column_scales(part, weights, "loo")[0])
+        share = weights / weights.max()  # rows are left out whole: only ratios of weights count
+        scales = fill_columns(X, lambda part: column_scales(part, share, "loo")[0])
         base = Bandwidth(scales, X.shape[1])
         near, _ = self._near(base, X, weights)
         reach = near.reach()
@@ -189,8 +190,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         )
         found = base.scaled(factor)
         if asked == COLUMNS and X.shape[1] > 1:
-            rows = row_number(weights / weights.max())  # ratios, as of all that is left out
-            rule = rule_factor("scott", rows, X.shape[1], kernel) * scales
+            rule = rule_factor("scott", row_number(share), X.shape[1], kernel) * scales
             found = self._by_columns([found.value, rule], X, weights, loss)
         near, _ = self._near(found, X, weights)
         losses = self._loss(near.Y)(slice(0, len(X)), near.left_out())
