@@ -29,12 +29,7 @@ from mercer.kernels.dot import (
     Linear as Linear,
     Polynomial as Polynomial,
 )
-from mercer.kernels.geometry import (
-    Geometry as Geometry,
-    around_mean as around_mean,
-    far_out as far_out,
-    geometry_of as geometry_of,
-)
+from mercer.kernels.geometry import Geometry as Geometry, geometry_of as geometry_of
 from mercer.kernels.graphs import (
     AttributedPath as AttributedPath,
     Diffusion as Diffusion,
@@ -53,6 +48,7 @@ from mercer.kernels.metric import (
     LARGEST as LARGEST,
     Radial as Radial,
     RadialBound as RadialBound,
+    around_mean as around_mean,
     belongs as belongs,
     slope as slope,
 )

@@ -231,6 +231,12 @@ class Polynomial(Dot):
             slopes["length_scale"] = -2 * self._scaled(s) * power
         return slopes
 
+    def _geometry(self) -> Geometry | None:
+        if int(self.degree) != 1:
+            return None
+        unit = 1.0 if self.length_scale is None else float(self.length_scale)
+        return Geometry((2,), self._map, unit, lambda s: s, None)
+
     def _n_features(self, X: Any) -> int | None:
         d, m = int(X.shape[1]), int(self.degree)
         return comb(d + m, m) if self.offset > 0 else comb(d + m - 1, m)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Geometry", "around_mean", "far_out", "geometry_of", "radial"]
+__all__ = ["Geometry", "geometry_of", "radial"]
 
 Gap = Callable[[np.ndarray], np.ndarray]
 # Distances beyond these are not squared: g goes on as the power of s that it is there.
@@ -144,35 +144,3 @@ def radial(kernel: Any, drop: Gap, norm: int = 2) -> Geometry:
 
 def _itself(X: Any) -> Any:
     return X
-
-
-# ---- Points far from the origin: where only distances matter, they are moved to their mean ----
-
-
-FAR = 1e4  # times their spread, both squared, that rows are long from which they are moved
-
-
-def far_out(X: np.ndarray) -> bool:
-    """Whether rows are so much longer than they spread that their products lose digits."""
-    if not len(X):
-        return False
-    low, high = X.min(axis=0), X.max(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        far, wide = np.maximum(-low, high), high - low
-        return bool(far @ far > FAR * (wide @ wide) > 0)
-
-
-def around_mean(kernel: Any, X: Any) -> Any:
-    """Return rows moved to their mean, if that saves digits and changes no distance of features.
-
-    Of xᵀx′ + κ(x − x′), for one, what is centred in feature space stays as it is. Where rows are
-    not moved, they are returned themselves.
-    """
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f":
-        return X
-    geometry = geometry_of(kernel)
-    if geometry is None or geometry.key is None or geometry.level is not None or not far_out(X):
-        return X
-    Z = X - X[:1]
-    Z -= Z.mean(axis=0)
-    return Z

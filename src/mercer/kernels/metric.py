@@ -14,6 +14,7 @@ from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.geometry import geometry_of
 from mercer.kernels.parameters import check_scale
 from mercer.kernels.scales import scale_meant
 
@@ -420,3 +421,35 @@ def _squared_norms(X: Any) -> Any:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return (X * X).sum(1)
+
+
+# ---- Points far from the origin: where only distances matter, they are moved to their mean ----
+
+
+FAR = 1e4  # times their spread, both squared, that rows are long from which they are moved
+
+
+def _far_out(X: np.ndarray) -> bool:
+    """Whether rows are so much longer than they spread that their products lose digits."""
+    if not len(X):
+        return False
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        far, wide = np.maximum(-low, high), high - low
+        return bool(far @ far > FAR * (wide @ wide) > 0)
+
+
+def around_mean(kernel: Any, X: Any) -> Any:
+    """Return rows moved to their mean, if that saves digits and changes no distance of features.
+
+    Of xᵀx′ + κ(x − x′), for one, what is centred in feature space stays as it is. Where rows are
+    not moved, they are returned themselves.
+    """
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f" or not _far_out(X):
+        return X
+    geometry = geometry_of(kernel)
+    if geometry is None or geometry.key is None or geometry.level is not None:
+        return X
+    Z = X - X[:1]
+    Z -= Z.mean(axis=0)
+    return Z

@@ -6,6 +6,7 @@ from mercer.rkhs.function import (
     first_equal as first_equal,
     linear_weights as linear_weights,
     mean_of_rows as mean_of_rows,
+    sums_of_features as sums_of_features,
 )
 from mercer.rkhs.geometry import (
     center as center,

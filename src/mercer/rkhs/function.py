@@ -93,25 +93,41 @@ def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
     return np.concatenate([np.asarray(part) for part in parts])
 
 
-def cancelling(kernel: Kernel, points: Any, coef: Any) -> list[tuple[Kernel, np.ndarray | None]]:
-    """Return kernels of which k is the sum, each with Σ αᵢφ(xᵢ) where its terms cancel, or None.
+def sums_of_features(kernel: Kernel, points: Any, coef: Any, X: Any) -> np.ndarray | None:
+    """Return Σ αᵢk(xᵢ, x) from Σ αᵢφ(xᵢ), where the terms of this sum cancel; None otherwise.
 
-    Far from the origin values of such a function from kernel values are small differences of large
-    numbers, and those from the sum of features are not. Features are those of rows of numbers.
+    Far from the origin such values are small differences of large kernel values. A kernel without
+    features may be a sum of others, of which one has them.
+
+    kernel : Kernel
+        The kernel, words resolved.
+    points : canonical collection of m points
+        The points xᵢ, rows of numbers.
+    coef : ndarray of shape (m,) or (m, t)
+        The coefficients.
+    X : canonical collection
+        Where.
     """
-    plain = [(kernel, None)]
-    if type(kernel.domain) is not Vectors or not isinstance(points, np.ndarray):
-        return plain
-    F = few_features(kernel, points) if points.dtype == np.float64 else None
+    arrays = isinstance(points, np.ndarray) and isinstance(X, np.ndarray)
+    if type(kernel.domain) is not Vectors or not arrays or points.dtype != np.float64:
+        return None
+    F = few_features(kernel, points)
     if F is None:
-        parts = [cancelling(k, points, coef) for k in kernel._kernels()] * (type(kernel) is Sum)
-        each = [one for part in parts for one in part]
-        return plain if all(v is None for _, v in each) else each
+        if type(kernel) is not Sum:
+            return None
+        several = kernel.get_params(deep=False).values()
+        parts = [(k, sums_of_features(k, points, coef, X)) for k in several]
+        if all(values is None for _, values in parts):
+            return None
+        both = (k.matmul(X, points, coef) if f is None else f for k, f in parts)
+        return np.asarray(sum(both))
     F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
     v = linear_weights(F, coef)
     terms = np.sqrt(np.einsum("ij,ij->i", F, F)) @ np.abs(coef)
     small = np.sqrt(np.square(v).sum(axis=0)) <= CANCELS * terms
-    return [(kernel, v)] if bool(np.any(small & (terms > 0))) else plain
+    if not bool(np.any(small & (terms > 0))):
+        return None
+    return feature_values(kernel, X.astype(np.float64, copy=False), v)
 
 
 def check_weights(weights: Any, n: int) -> np.ndarray:
@@ -345,26 +361,13 @@ class Function:
         else:
             # Points that happen to be the same object are still new points: White, for one, asks.
             X = apart(domain, X) if X is self.points else X
-            values = self._sums(X)
+            values = self.kernel.matmul(X, self.points, self.coef)
+            if isinstance(self.points, np.ndarray) and not is_torch(values):
+                near = sums_of_features(self.kernel, self.points, self.coef, domain.check(X))
+                values = values if near is None else near.astype(values.dtype, copy=False)
         if is_torch(values):
             return values + _like(self.offset, values)
         values += np.asarray(self.offset).astype(values.dtype)
-        return values
-
-    def _sums(self, X: Any) -> Any:
-        """Return Σᵢ αᵢ k(xᵢ, x); where the terms cancel, from the sum of the features, if few."""
-        parts = cancelling(self.kernel, self.points, self.coef)
-        if all(v is None for _, v in parts):
-            return self.kernel.matmul(X, self.points, self.coef)
-        X = self.kernel.domain.check(X)
-        if not isinstance(X, np.ndarray) or X.shape[1:] != self.points.shape[1:]:
-            return self.kernel.matmul(X, self.points, self.coef)
-        X, values = X.astype(np.float64, copy=False), 0.0
-        for kernel, v in parts:
-            plain = v is None
-            values = values + (
-                kernel.matmul(X, self.points, self.coef) if plain else feature_values(kernel, X, v)
-            )
         return values
 
     def gradient(self, X: Any) -> Any:

@@ -159,3 +159,42 @@ def test_weights_of_columns_lose_no_digits_to_the_length_of_the_rows(far):
     np.testing.assert_allclose(both, np.c_[w, 2 * w], rtol=1e-12)
     assert hulls.linear_weights(X[:0], coef[:0]).shape == (2,)
     assert not hulls.is_plain_linear(Linear(np.eye(2))) and hulls.is_plain_linear(Linear())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        2.0 * Linear(),
+        Linear(covariance=np.diag([1.0, 2.0, 0.5])),
+        Linear() + Constant(1.0),
+        Polynomial(1, length_scale=2.0),
+        RBF(1.0) + Linear(),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "model",
+    [SVC(tol=1e-7), SVC(C=np.inf), SVR(tol=1e-7), NuSVC(nu=0.6, tol=1e-7), NuSVR(tol=1e-7)],
+    ids=lambda model: type(model).__name__,
+)
+def test_kernels_made_of_the_linear_one_do_not_mind_the_origin_either(model, kernel):
+    rng = np.random.default_rng(21)
+    X = np.round(rng.standard_normal((120, 3)) * 2**12) / 2**12  # shifts are exact
+    y, far = X @ [1.0, -0.5, 0.3], X + 1e6
+    noisy = y + 0.5 * rng.standard_normal(120)
+    labels = hasattr(model, "class_weight")
+    hard = labels and model.get_params().get("C") == np.inf
+    y = (y if hard else noisy) > 0 if labels else noisy
+    what, left = ("decision_function", "loo_decision_function") if labels else ("predict", "loo")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near, moved = (clone(model).set_params(kernel=kernel).fit(Z, y) for Z in (X, far))
+    assert moved.kernel_ == near.kernel_
+    np.testing.assert_array_equal(moved.support_vectors_, far[moved.support_])
+    want = getattr(near, what)(X)
+    np.testing.assert_allclose(getattr(moved, what)(far), want, atol=1e-5 * np.abs(want).max())
+    np.testing.assert_allclose(
+        moved.function_(far), near.function_(X), atol=1e-5 * np.abs(want).max()
+    )
+    loo = getattr(near, left)(X)
+    np.testing.assert_allclose(getattr(moved, left)(far), loo, atol=1e-3 * np.abs(want).max())

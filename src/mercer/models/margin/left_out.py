@@ -25,10 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import same_points
 from mercer.errors import InvalidInput, NotConverged, NotSeparable, speaking_for, users_level, who
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, around_mean
 from mercer.memory import require_memory, row_blocks
 from mercer.models.margin.machines import columns_of, machine_values
-from mercer.models.margin.problems import around_mean, way_back
+from mercer.models.margin.problems import way_back
 from mercer.operators import gram_of
 from mercer.solvers import factor
 
@@ -296,7 +296,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
         features = kernel._n_features(points)
         values, leave = fitted.copy(), np.zeros(n, dtype=bool)
         columns, several = columns_of(model).T, len(model.intercept_) > 1
-        near = around_mean(kernel, points, offset)
+        near = around_mean(kernel, points) if offset else points
         for j, coef in enumerate(columns):
             used = np.flatnonzero(coef)
             if not len(used):
@@ -304,7 +304,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
             rows = support[used]
             mine, a, b = kernel.domain.subset(near, rows), coef[used], model.intercept_[j]
             if near is not points:
-                b += way_back(points[rows], mine, a)
+                b += way_back(kernel, points[rows], mine, a)
             free = model.support_kind_[used] == "margin"
             if several and not free.all():
                 # Bound in some problem; here only if inside of the margin by more than the

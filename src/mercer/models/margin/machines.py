@@ -20,7 +20,7 @@ from mercer.estimator import (
 )
 from mercer.models.margin.problems import n_tasks, pair_columns
 from mercer.operators import gram_of
-from mercer.rkhs import Function, feature_values, linear_weights
+from mercer.rkhs import Function, feature_values, linear_weights, sums_of_features
 from mercer.solvers.box import rows_kept, smo_cost
 
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
@@ -80,12 +80,21 @@ def machine_values(model: Any, X: Any) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         if not len(model.support_):
             out = np.zeros((domain.size(X), len(model.intercept_)))
+        elif (near := _far_out(model, X, points)) is not None:
+            out = near
         elif (weights := weights_of_features(model)) is not None:
             out = feature_values(kernel, X, weights)
         else:
             out = _products(model, X, points)
         out = out + model.intercept_
     return model._finite(out)
+
+
+def _far_out(model: Any, X: Any, points: Any) -> np.ndarray | None:
+    """Return the values where those of kernels cancel, as far from the origin; None elsewhere."""
+    if is_plain_linear(model.kernel_):
+        return None  # by its weights in any case
+    return sums_of_features(model.kernel_, points, columns_of(model), X)
 
 
 def _products(model: Any, X: Any, points: Any) -> np.ndarray:

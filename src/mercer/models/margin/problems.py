@@ -18,10 +18,10 @@ import numpy as np
 from mercer import checks
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import JUDGED, Sample, check_definite, is_plain_linear
-from mercer.kernels import Kernel, Linear, check_diagonal, unproven
+from mercer.estimator import JUDGED, Sample, check_definite
+from mercer.kernels import Kernel, around_mean, check_diagonal, unproven
 from mercer.operators import Dense, Gram
-from mercer.rkhs import linear_weights
+from mercer.rkhs import Function
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 from mercer.solvers.box import meets
@@ -175,37 +175,19 @@ def gram_rows(kernel: Kernel, X: Any, often: bool = False) -> Rows:
     return rows
 
 
-FAR = 1e4  # times their spread, both squared, that rows are long from which they are moved
-
-
-def around_mean(kernel: Kernel, X: Any, offset: bool) -> Any:
-    """Return rows of the linear kernel moved to their mean, if that saves digits of x·x'.
-
-    With an offset nothing else changes: of f = Σ aᵢ xᵢ·x + b with Σaᵢ = 0 only b is another. Where
-    rows are not moved, they are returned themselves.
-    """
-    linear = offset and isinstance(kernel, Linear) and is_plain_linear(kernel)
-    if not linear or not isinstance(X, np.ndarray):
-        return X
-    low, high = X.min(axis=0), X.max(axis=0)
-    with np.errstate(over="ignore"):
-        far, wide = np.maximum(-low, high), high - low
-        if not far @ far > FAR * (wide @ wide) > 0:
-            return X
-    Z = X - X[:1]
-    Z -= Z.mean(axis=0)
-    return Z
-
-
 def moved(data: Sample, offset: bool) -> Sample:
-    """Return the data of a machine with its points `around_mean`; `store` moves the offset back."""
-    X = around_mean(data.kernel, data.X, offset)
+    """Return the data of a machine with its points `around_mean`; `store` moves the offset back.
+
+    With an offset nothing else changes: of f = Σ aᵢ k(xᵢ, ·) + b with Σaᵢ = 0 only b is another.
+    """
+    X = around_mean(data.kernel, data.X) if offset else data.X
     return data if X is data.X else replace(data, X=X, given=data.X)
 
 
-def way_back(points: np.ndarray, near: np.ndarray, coef: np.ndarray) -> Any:
+def way_back(kernel: Kernel, points: np.ndarray, near: np.ndarray, coef: np.ndarray) -> Any:
     """Return what the offsets of functions of moved points have more than those of the points."""
-    return (points[0] - near[0]) @ linear_weights(points, coef)
+    far, mine = (Function(kernel, Z, coef)(Z[:1])[0] for Z in (points, near))
+    return far - mine
 
 
 def tube_problem(
@@ -450,7 +432,7 @@ def store(model: Any, data: Sample, machines: Sequence[Machine]) -> None:
     model.intercept_ = np.array([machine.intercept for machine in machines])
     if data.given is not None and len(support):
         near, coef = data.X[support], np.stack(columns, axis=1)
-        model.intercept_ -= way_back(X[support], near, coef)
+        model.intercept_ -= way_back(data.kernel, X[support], near, coef)
     solution = merged([machine.solution for machine in machines], model.dual_coef_)
     message = f"{type(model).__name__}: {solution.message}" if solution.message else ""
     model.solution_ = replace(solution, message=message)
