@@ -72,6 +72,19 @@ def test_distances_do_not_depend_on_where_the_points_are(offset, form, k, factor
     np.testing.assert_allclose(got, want, rtol=1e-7)
 
 
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize(
+    "k",
+    [RBF(1.0) + mercer.Linear(), RBF([1.0, 2.0, 3.0]) + (mercer.Laplacian() + mercer.Linear())],
+    ids=repr,
+)
+def test_sums_with_a_part_that_has_features_keep_their_distances(k, offset):
+    A, B = X + offset, Y + offset
+    near, other = A - offset, B - offset  # what is left of X and Y
+    got, want = distance_to_set(k, A, B), distance_to_set(k, near, other)
+    np.testing.assert_allclose(got, want, rtol=1e-7)
+
+
 def test_polynomial_distances_far_out_have_the_digits_that_features_leave():
     A = X + 1e4
     rows = [[Fraction(v) for v in row] for row in A.tolist()]

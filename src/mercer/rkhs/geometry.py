@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, beside, is_torch, namespace
+from mercer.domains import GramRows, Vectors, beside, is_torch, namespace
 from mercer.errors import InvalidInput, speaks, users_level, who
-from mercer.kernels import RBF, Kernel, RadialBound, as_kernel, geometry_of, require_psd
+from mercer.kernels import RBF, Kernel, RadialBound, Sum, as_kernel, geometry_of, require_psd
 from mercer.memory import row_blocks
 from mercer.operators import equal_pairs, gram_of, spread
 from mercer.rkhs.function import Function, check_weights, few_features, mean_of_rows
@@ -245,37 +245,39 @@ def distance_to_set(k: Any, X: Any, S: Any, weights: Any = None) -> Any:
             "distance_to_set: rows of kernel values do not tell k(x, x) of new points; "
             "pass the kernel and the points."
         )
-    kernel, length = mean.kernel, mean.norm() ** 2
-    own = kernel.diag(X)
-    squared = own - 2 * mean(X) + length
+    kernel = mean.kernel
+    squared, sizes = _squares(mean, X)
     if is_torch(squared):
         squared = squared.clip(0)
-        if squared.requires_grad or not bool(_lost(squared, own + length).any()):
+        if squared.requires_grad or not bool(_lost(squared, sizes).any()):
             return squared.sqrt()
         better = _to_mean(mean, kernel.domain.check(X))
         return squared.sqrt() if better is None else better.to(squared.dtype)
-    if not _lost(squared, own + length).any():
+    if not _lost(squared, sizes).any():
         return np.sqrt(np.maximum(squared, 0))
     points = kernel.domain.check(X)
     better = _to_mean(mean, points)
     if better is not None:
         return better.astype(squared.dtype, copy=False)
-    errors = ROUNDING * float(np.finfo(squared.dtype).eps) * (own + length)
+    errors = ROUNDING * float(np.finfo(squared.dtype).eps) * sizes
     bad, take = (squared <= errors) & (squared != 0), kernel.domain.take
     if bad.any():
         first = take(mean.points, np.zeros(int(bad.sum()), dtype=int))
         bad[bad] = ~equal_pairs(take(points, np.flatnonzero(bad)), first)
     if bad.any():
-        _warn_of_rounding(kernel, bad, errors, own)
+        _warn_of_rounding(kernel, bad, errors, 0.5 * sizes)
     return np.sqrt(np.maximum(squared, 0))
 
 
 def _to_mean(mean: Function, X: Any) -> Any:
-    """Return ‖φ(x) − μ‖ by differences of features, where these are few; None otherwise."""
+    """Return ‖φ(x) − μ‖ by differences of features, where these are few; None otherwise.
+
+    Squares add up over the parts of a sum of kernels, some of which may have no features.
+    """
     kernel = mean.kernel
     F = few_features(kernel, mean.points, kernel.domain.size(X))
     if F is None or gram_of(kernel, X).n_features is None:  # new letters have no column
-        return None
+        return _to_means(mean, X) if type(kernel) is Sum and isinstance(X, np.ndarray) else None
     centre = mean_of_rows(F, mean.coef)
     if is_torch(X):
         return ((gram_of(kernel, X).features() - centre) ** 2).sum(1).sqrt()
@@ -285,6 +287,27 @@ def _to_mean(mean: Function, X: Any) -> Any:
         gaps = (part.toarray() if sp.issparse(part) else part) - centre
         out[rows] = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
     return out
+
+
+def _to_means(mean: Function, X: np.ndarray) -> np.ndarray | None:
+    """Return ‖φ(x) − μ‖ of a sum of kernels, if a part has features; None otherwise."""
+    parts = mean.kernel.get_params(deep=False).values()
+    if not all(type(k.domain) is Vectors for k in parts):
+        return None
+    several = [Function(k, mean.points, mean.coef) for k in parts]
+    found = [_to_mean(f, X) for f in several]
+    if all(d is None for d in found):
+        return None
+    total = np.zeros(len(X))
+    for f, d in zip(several, found, strict=True):
+        total += np.maximum(_squares(f, X)[0], 0.0) if d is None else d * d
+    return np.sqrt(total)
+
+
+def _squares(mean: Function, X: Any) -> tuple[Any, Any]:
+    """Return ‖φ(x) − μ‖² from kernel values, and how large the numbers were that it is made of."""
+    own, length = mean.kernel.diag(X), mean.norm() ** 2
+    return own - 2 * mean(X) + length, own + length
 
 
 @speaks("center")

@@ -78,3 +78,17 @@ def test_points_lost_in_rounding_are_not_called_converged(solver, offset):
     with pytest.warns(NotConverged):
         model = KernelPCA(3, "linear", eigen_solver=solver).fit(X)
     assert not model.solution_.converged
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_nothing_is_told_where_features_keep_the_digits(offset):
+    X = points(55, 4, seed=5)
+    far = X + offset
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near, model = KernelPCA(2, Linear()).fit(far - offset), KernelPCA(2, Linear()).fit(far)
+    want = near.transform(far - offset)
+    np.testing.assert_allclose(model.transform(far), want, atol=1e-15 * offset)
+    np.testing.assert_allclose(model.function_(far), want, atol=1e-14 * offset)
+    with pytest.warns(UserWarning, match="Subtract the means of the columns"):
+        KernelPCA(2, lambda a, b: float(a @ b)).fit(far)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -397,14 +398,16 @@ def by_features(data: Sample, want: Wanted, *, few: SubspaceIteration | None = N
     shares = np.full(n, 1.0 / n) if w is None else w / w.sum()
     coef = roots * U / lengths
     coef -= shares[:, None] * coef.sum(axis=0)
+    square = float(mean @ mean)
+    left = np.array([math.fsum(column) for column in coef.T])  # times k(x, x), far from 0
     return Components(
         values,
         U,
         kernel.domain.keep(data.X),
         coef,
-        -(mean @ V),
+        -(mean @ V) - left * square,
         shares,
-        float(mean @ mean),
+        square,
         total,
         solution,
         "features",

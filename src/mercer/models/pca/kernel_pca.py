@@ -441,7 +441,7 @@ class KernelPCA(Projections, KernelEstimator):
             study = Study(kernel, X)
             self.plan_ = followed(partial(plan_components, self), study, auto)
             found = decompose(self, Sample(kernel, X, None, weights), want, self.plan_.method)
-            if found.points is not None:
+            if found.axes is None:  # features are centred before they are multiplied
                 tell_rounding(kernel, X, lengths)
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
