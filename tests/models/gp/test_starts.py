@@ -211,6 +211,17 @@ def test_a_period_that_stays_is_not_worth_a_word():
         GP(1.0 * RBF(50.0) * Periodic(period=7.5), fixed=fixed).fit(t, y)
 
 
+@pytest.mark.parametrize("truth", [2 * np.pi, 7.0, 12.0])
+def test_a_period_that_explains_nothing_is_doubted(truth):
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0, 30, (60, 1)), axis=0)
+    y = np.sin(2 * np.pi * t[:, 0] / truth) + 0.1 * rng.standard_normal(60)
+    with pytest.warns(UserWarning, match="took the period from 1 to"):
+        found = GP(Periodic(7.0, 1.0)).fit(t, y)
+    best = GP(Periodic(1.0, truth)).fit(t, y)
+    assert found.search_.value == pytest.approx(best.search_.value, abs=0.01)
+
+
 @pytest.mark.parametrize("make", [GP, SparseGaussianProcessRegressor, GaussianProcessClassifier])
 def test_a_period_below_the_spacing_is_told_by_every_process(make):
     t = np.arange(30.0)[:, None]

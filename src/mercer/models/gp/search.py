@@ -437,6 +437,7 @@ ROWS = 64  # that tell whether a kernel sees the data
 PROBED = 100  # rows on which an end is compared with what was not tuned
 PROBE_NOISE, PARTS = 0.2, (1.0, 0.3, 0.1)  # of the variance of y; of median distances
 BEHIND = 1.0  # nats by which an end is worse than that
+PERIODS = 60  # between the spacing of the rows and all of them that a doubted end is compared with
 PERIODS_APART = 3.0  # factor between the period given and that found of which users are told
 ALIKE, ALONE = 0.05, 1e-3  # correlations all so near to 1, or to 0, say nothing
 START_SAME = 1e-12  # correlations this near to 1 are of the same point
@@ -446,7 +447,7 @@ def first_noise(problem: Problem) -> float:
     """Return where the search for the noise starts, in the units of y²."""
     if problem.varies().any():
         return START * problem.unit()
-    return START * (mean_variance(problem) or 1.0) * problem.targets.variance_unit()
+    return START * (_function_variance(problem) or problem.targets.variance_unit())
 
 
 def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
@@ -461,7 +462,7 @@ def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
         parameters.remark = BLIND
     starts = [(kernel, level) for kernel in kernels]
     if isinstance(noise, str) and level:
-        function = mean_variance(problem) * problem.targets.variance_unit()
+        function = _function_variance(problem)
         ratio = problem.unit() / function if function > 0 else 1.0
         if (
             not 1 / START_APART <= ratio <= START_APART
@@ -484,42 +485,74 @@ def doubts(
     def ask(theta: np.ndarray, found: float) -> list[np.ndarray]:
         if found >= problem.half_explained():
             return []
-        rows = _spread_rows(problem.X, problem.Y, min(len(problem.Y), PROBED))
+        rows = spread_rows(problem.X, problem.Y, PROBED)
         evidence, unit = problem.evidence(rows), problem.targets.variance_unit()
 
-        def value(theta: np.ndarray) -> float:
-            kernel, level = parameters.read(theta)
-            scaled = (known[rows] if level is None else level) / unit
-            try:
-                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                    found = evidence.value(kernel, scaled) + parameters.log_prior(theta)[0]
-            except (MercerError, ArithmeticError, np.linalg.LinAlgError):
-                return -np.inf
-            return found if np.isfinite(found) else -np.inf
+        def value(kernel: Kernel, level: Any) -> float:
+            return evidence.value(kernel, (known[rows] if level is None else level) / unit)
 
-        probes = _probes(problem, parameters, rows)
-        values = [value(probe) for probe in probes]
-        best = int(np.argmax(values))
-        return [probes[best]] if values[best] > value(theta) + BEHIND else []
+        return better_start(theta, _probes(problem, parameters, rows), parameters, value)
 
     return ask
 
 
+def better_start(
+    theta: np.ndarray,
+    probes: list[np.ndarray],
+    parameters: Parameters,
+    evidence: Callable[[Kernel, Any], float],
+) -> list[np.ndarray]:
+    """Return the best of some places, of which nothing was tuned, if it is better than an end.
+
+    `evidence` is that of some rows, for a kernel and a noise.
+    """
+
+    def value(theta: np.ndarray) -> float:
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                found = evidence(*parameters.read(theta)) + parameters.log_prior(theta)[0]
+        except (MercerError, ArithmeticError, np.linalg.LinAlgError):
+            return -np.inf
+        return found if np.isfinite(found) else -np.inf
+
+    values = [value(probe) for probe in probes]
+    best = int(np.argmax(values))
+    return [probes[best]] if values[best] > value(theta) + BEHIND else []
+
+
+def at_parts(kernel: Kernel, X: Any, weights: Any) -> list[Kernel]:
+    """Return a kernel with median distances, and with parts of them, where it has lengths."""
+    scales = np.array(["length_scale" in name for name in kernel.theta_names], dtype=bool)
+    if not scales.any():
+        return [kernel]
+    kernel = with_median(kernel, X, weights)
+    return [kernel.with_theta(kernel.theta + np.log(part) * scales) for part in PARTS]
+
+
 def _probes(problem: Problem, parameters: Parameters, rows: np.ndarray) -> list[np.ndarray]:
     """Return θ of an amplitude like that of y, some noise, and parts of median distances."""
-    kernel, level = problem.kernel, parameters.noise
-    scales = np.array(["length_scale" in name for name in kernel.theta_names], dtype=bool)
-    if scales.any():
-        weights = None if problem.weights is None else problem.weights[rows]
-        kernel = with_median(kernel, kernel.domain.subset(problem.X, rows), weights)
+    level, weights = parameters.noise, None if problem.weights is None else problem.weights[rows]
+    kernels = at_parts(problem.kernel, problem.kernel.domain.subset(problem.X, rows), weights)
+    kernels = [one for kernel in kernels for one in _at_periods(kernel, problem.X)]
     if "noise" in parameters.names:
         level = PROBE_NOISE * problem.unit()
-        function = mean_variance(problem) * problem.targets.variance_unit()
+        function = _function_variance(problem)
         if function > 0:
-            kernel = _in_units(kernel, level, problem.unit() / function)[0]
-    parts = PARTS if scales.any() else PARTS[:1]
-    shifted = [kernel.with_theta(kernel.theta + np.log(part) * scales) for part in parts]
-    return [parameters.place(probe, level) for probe in shifted]
+            ratio = problem.unit() / function
+            kernels = [_in_units(kernel, level, ratio)[0] for kernel in kernels]
+    return [parameters.place(kernel, level) for kernel in kernels]
+
+
+def _at_periods(kernel: Kernel, X: Any) -> list[Kernel]:
+    """Return a kernel and, where it has periods, those with others that the rows could tell."""
+    periods = np.array([name.rpartition("__")[2] == "period" for name in kernel.theta_names])
+    spacing = _spacing(X) if periods.any() else None
+    if spacing is None:
+        return [kernel]
+    low, high = np.log(2 * spacing), np.log(float(np.ptp(X, axis=0).max()))
+    places = np.linspace(low, high, PERIODS) if low < high else ()
+    there = [kernel.with_theta(np.where(periods, place, kernel.theta)) for place in places]
+    return [kernel, *there]
 
 
 def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float]:
@@ -533,18 +566,23 @@ def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float
     return kernel.with_theta(kernel.theta + np.where(factors, np.log(ratio), 0.0)), noise
 
 
-def mean_variance(problem: Problem) -> float:
+def _function_variance(problem: Problem) -> float:
+    """Return the prior variance of the function in the units of y²."""
+    mean = mean_variance(problem.kernel, problem.X, problem.weights)
+    return mean * problem.targets.variance_unit()
+
+
+def mean_variance(kernel: Kernel, X: Any, weights: Any = None) -> float:
     """Return the mean of k(x, x) over the rows; 0 where it is not a finite number."""
-    kernel, X = problem.kernel, problem.X
     with np.errstate(all="ignore"):
         d = np.asarray(gram_of(kernel, X).diagonal(), dtype=float)
-        mean = float(np.average(d, weights=problem.weights))
+        mean = float(np.average(d, weights=weights))
     return mean if np.isfinite(mean) else 0.0
 
 
-def _spread_rows(X: Any, Y: np.ndarray, count: int) -> np.ndarray:
+def spread_rows(X: Any, Y: np.ndarray, most: int) -> np.ndarray:
     """Return some rows, the same ones however they are ordered."""
-    order = np.lexsort(row_key(X, Y).T)
+    order, count = np.lexsort(row_key(X, Y).T), min(len(Y), most)
     return np.sort(order[np.linspace(0, len(Y) - 1, count).astype(int)])
 
 
@@ -553,7 +591,7 @@ def blind(kernel: Kernel, X: Any, Y: np.ndarray) -> bool:
     n = len(Y)
     if n < 2 or not kernel.domain.holds_points:
         return False
-    rows = _spread_rows(X, Y, min(n, ROWS))
+    rows = spread_rows(X, Y, ROWS)
     with np.errstate(all="ignore"):
         K = np.array(kernel(kernel.domain.subset(X, rows)), dtype=float)
         size = np.sqrt(np.diagonal(K))

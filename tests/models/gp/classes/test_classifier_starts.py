@@ -60,14 +60,25 @@ def test_starts_on_plateaus_of_several_classes_and_held_parameters():
 
 def test_restarts_find_what_one_start_does_not():
     rng = np.random.default_rng(0)
-    X = rng.uniform(0, 6, (80, 1))
-    y = np.sin(9 * X[:, 0]) > 0
+    X = rng.uniform(0, 6, (120, 1))
+    y = np.sin(25 * X[:, 0]) > 0
     once = GaussianProcessClassifier(1.0 * RBF(2.0)).fit(X, y)
     often = GaussianProcessClassifier(1.0 * RBF(2.0), n_restarts=6, random_state=0).fit(X, y)
     assert often.log_marginal_likelihood_value_ > once.log_marginal_likelihood_value_ + 1.0
     assert often.search_.n_evaluations > once.search_.n_evaluations
     again = GaussianProcessClassifier(1.0 * RBF(2.0), n_restarts=6, random_state=0).fit(X, y)
     np.testing.assert_array_equal(often.theta_, again.theta_)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kernel", [1e-3 * RBF(1.0), 1e3 * RBF(20.0)], ids=["faint", "long"])
+def test_an_end_that_explains_little_is_doubted(method, kernel):
+    rng = np.random.default_rng(31)
+    X = rng.uniform(-3, 3, (70, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] / 2 + 0.3 * rng.normal(size=70) > 0
+    want = GaussianProcessClassifier(1.0 * RBF(1.0), method).fit(X, y).search_.value
+    got = GaussianProcessClassifier(kernel, method).fit(X, y).search_.value
+    assert got == pytest.approx(want, abs=0.01)  # it was 5 nats less
 
 
 # -- doubts --------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -46,7 +47,19 @@ from mercer.models.gp.classes.inference import (
 )
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.search import BLIND, TOL, Search, blind, maximise, warn_of_end
+from mercer.models.gp.search import (
+    BLIND,
+    PROBED,
+    TOL,
+    Search,
+    at_parts,
+    better_start,
+    blind,
+    maximise,
+    mean_variance,
+    spread_rows,
+    warn_of_end,
+)
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Solution
@@ -62,6 +75,7 @@ if TYPE_CHECKING:
 FAINT = 1e-3  # mean of k(x, x) at which latent values are too small to be seen in probabilities
 FAINT_REMARK = "; the kernel as given is near 0, so that the search began at k(x, x) = 1 too"
 WIDE = 30.0  # prior standard deviation beyond which Laplace's method says little
+HEIGHTS = (1.0, 10.0)  # of k(x, x), where an end is compared with what was not tuned
 EDGE = 1e-6  # distance of logarithms to a bound
 
 
@@ -79,7 +93,7 @@ def add_starts(
         other = with_median(kernel, X, weights)
         parameters.remark += BLIND
     factors = [name.rpartition("__")[2] == "value" for name in kernel.theta_names]
-    mean = _mean_variance(kernel, X)
+    mean = mean_variance(kernel, X)
     if any(factors) and 0.0 < mean < FAINT:
         other = other.with_theta(other.theta - np.where(factors, np.log(mean), 0.0))
         parameters.remark += FAINT_REMARK
@@ -107,10 +121,32 @@ def doubt(theta: np.ndarray, parameters: Parameters, K: np.ndarray) -> str:
     )
 
 
-def _mean_variance(kernel: Kernel, X: Any) -> float:
-    with np.errstate(all="ignore"):
-        d = np.asarray(gram_of(kernel, X).diagonal(), dtype=float)
-    return float(d.mean()) if np.isfinite(d).all() else 1.0
+def class_doubts(
+    part: Inference, kernel: Kernel, parameters: Parameters
+) -> Callable[[np.ndarray, float], list[np.ndarray]]:
+    """Return what tells, at the end of a search, of a better place to start from.
+
+    A search may stay where lengths are far too long, as it may for regression. An end that
+    explains half of what shares of the classes leave open is not asked.
+    """
+
+    def ask(theta: np.ndarray, found: float) -> list[np.ndarray]:
+        if found >= 0.5 * part.log_shares():
+            return []
+        rows = spread_rows(part.X, part.codes[:, None].astype(float), PROBED)
+        some = part.part(kernel, rows)
+        factors = np.array([name.rpartition("__")[2] == "value" for name in kernel.theta_names])
+        mean = mean_variance(kernel, some.X)
+        known = factors.any() and mean > 0
+        shifts = np.log(HEIGHTS) - np.log(mean) if known else np.zeros(1)
+        probes = [
+            parameters.place(near.with_theta(near.theta + shift * factors), None)
+            for near in at_parts(kernel, some.X, some.weights)
+            for shift in shifts
+        ]
+        return better_start(theta, probes, parameters, lambda k, _: some.posterior(k).log_evidence)
+
+    return ask
 
 
 # ---- classifier ----
@@ -410,6 +446,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
                 coarse=None if small is None else _objective(small, parameters),
                 ratio=None if small is None else size / len(small.codes),
                 rng=search_rng(self),
+                doubt=class_doubts(large, data.kernel, parameters) if small is None else None,
                 **options
                 | ({} if small is None else {"n_restarts": 0})
                 | ({} if large is whole else {"tol": 10 * self.tol}),

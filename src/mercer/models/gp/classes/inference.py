@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from mercer import checks
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
@@ -275,6 +276,15 @@ class Inference:
             if not len(kernel.theta):
                 return found.log_evidence, np.zeros(0)
             return found.log_evidence, K.pull_theta(found.tiles(), self._held)
+
+    def log_shares(self) -> float:
+        """Return the log likelihood of labels of which nothing but shares of classes is known."""
+        counts = np.bincount(self.codes, self.weights, self.n_classes)
+        shares = counts / counts.sum()
+        total = float(xlogy(counts, shares).sum())
+        if self.scheme.kind == "one_vs_rest":  # each class has a rest
+            total += float(xlogy(counts.sum() - counts, 1.0 - shares).sum())
+        return total
 
     def release(self) -> None:
         """Let go of all matrices; posteriors that are at hand stay valid."""
