@@ -114,10 +114,11 @@ def check_lengths(
     return diagonal
 
 
-def tell_rounding(kernel: Kernel, X: Any, lengths: np.ndarray) -> None:
+def tell_rounding(kernel: Kernel, X: Any, lengths: np.ndarray) -> bool:
     """Warn where squared distances have few digits left: kernel values are large, and alike.
 
-    Some of the points tell. Where these do not differ at all, nothing is lost.
+    Some of the points tell. Where these do not differ at all, nothing is lost. Return whether
+    there was something to tell.
 
     Parameters
     ----------
@@ -133,7 +134,8 @@ def tell_rounding(kernel: Kernel, X: Any, lengths: np.ndarray) -> None:
     error = EPS * float(lengths[some].max(initial=0.0))
     K = np.asarray(gram_of(kernel, domain.subset(X, some)).to_dense(), dtype=float)
     variance = float(lengths[some].mean() - K.mean())
-    if np.ptp(K) > error and error > DIGITS * variance:
+    lost = bool(np.ptp(K) > error and error > DIGITS * variance)
+    if lost:
         warnings.warn(
             f"{who()}: kernel values are about {error / EPS:.2g}, so that rounding leaves an error "
             f"of about {error**0.5:.2g} in the distances of points, which spread over "
@@ -142,6 +144,7 @@ def tell_rounding(kernel: Kernel, X: Any, lengths: np.ndarray) -> None:
             UserWarning,
             stacklevel=users_level(),
         )
+    return lost
 
 
 def refuse_negative(kernel: Kernel, diagonal: np.ndarray, rows: str = "row") -> None:

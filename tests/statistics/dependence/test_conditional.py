@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -402,3 +404,27 @@ LOPSIDED = np.eye(8) + np.eye(8, k=1)
 def test_what_cannot_be_is_named(call, words):
     with pytest.raises(InvalidInput, match=words):
         call()
+
+
+@pytest.mark.parametrize("rank", [None, 10])
+def test_linear_kernels_far_from_the_origin_keep_their_digits_or_say_what_to_do(rank):
+    """Y may be anywhere; the product of the kernels of X and Z depends on where these are."""
+    x, y, z = linked(np.random.default_rng(10), 40)
+    options = {"rng": 0, "rank": rank}
+    want = kci_test(x, y, z, *["linear"] * 3, **options)
+    for offset in (1e4, 1e6, 1e8):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            got = kci_test(x, y + offset, z, *["linear"] * 3, **options)
+        assert got.pvalue == pytest.approx(want.pvalue, rel=1e-5)
+    with pytest.warns(UserWarning, match="Subtract the means of the columns") as told:
+        kci_test(x + 1e8, y, z, *["linear"] * 3, **options)
+    assert all(warning.filename == __file__ for warning in told)
+
+
+def test_kernel_matrices_of_which_nothing_is_left_are_not_called_indefinite():
+    A = np.random.default_rng(5).normal(size=(55, 4)) + 1e6
+    with pytest.warns(UserWarning), pytest.raises(InvalidInput, match="Subtract the means"):
+        kci_test(A[:, 0], A[:, 1], A[:, 2:], *["linear"] * 3)
+    A -= A.mean(axis=0)
+    assert kci_test(A[:, 0], A[:, 1], A[:, 2:], *["linear"] * 3).pvalue > 0.05

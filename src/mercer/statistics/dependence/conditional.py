@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import as_rng, check_index
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
+from mercer.estimator import tell_rounding
+from mercer.kernels import Kernel
 from mercer.lapack import heard
 from mercer.memory import require_memory
 from mercer.statistics.base import TestResult
 from mercer.statistics.dependence.conditioning import (
+    Fit,
     RankedResiduals,
     Target,
     regress,
@@ -180,19 +183,9 @@ def kci_test(
     exponent = sum(seen.exponents) + e
     fixed = None if fixed is None else max(float(np.ldexp(fixed, -e)), TINY)
     tuned = kernel_z is None
-    told: dict[str, Any] = {}
-    if rank is None:
-        K = gram_matrix(pair.kernel_x, pair.X)
-        K *= gram_matrix(kernel, points)
-        targets = [
-            Target(matrix, w, seen.counted) for matrix in (K, gram_matrix(pair.kernel_y, pair.Y))
-        ]
-        fits = regress(targets, kernel, points, fixed, tuned=tuned)
-        first, second = (t.residuals(f) for t, f in zip(targets, fits, strict=True))
-    else:
-        options = (fixed, tuned, rank, generator)
-        residuals, fits, told = residual_factors(pair, kernel, points, seen.counted, *options)
-        first, second = residuals
+    options = (fixed, tuned, rank, generator)
+    residuals, fits, told = _residuals(pair, kernel, points, seen.counted, *options)
+    first, second = residuals
     kernels = {"kernel_x": both.kernel_x, "kernel_y": both.kernel_y, "kernel_z": kz}
     extra = kernels | {
         "characteristic": all(bool(k.characteristic) for k in kernels.values()),
@@ -231,6 +224,44 @@ def kci_test(
         method = f"KCI, weighted χ² law (asymptotic){words}"
     drawn = draw_rescaled(way, way, n_permutations, generator, early_stop, way.size, exponent)
     return drawn_result(drawn, method, (both.n,), extra)
+
+
+def _residuals(
+    pair: Pair,
+    kernel: Kernel,
+    Z: Any,
+    counted: bool,
+    ridge: float | None,
+    tuned: bool,
+    rank: int | None,
+    rng: np.random.Generator,
+) -> tuple[Any, list[Fit], dict[str, Any]]:
+    """Return residual matrices of (X, Z) and of Y given Z, or their features, fits, and words.
+
+    The product of the matrices of X and Z is centred, not these: it depends on where the origin is,
+    and what is lost in rounding is told.
+    """
+    lost = [
+        tell_rounding(k, points, np.asarray(k.diag(points), dtype=float))
+        for k, points in ((pair.kernel_x, pair.X), (kernel, Z))
+    ]
+    try:
+        if rank is not None:
+            return residual_factors(pair, kernel, Z, counted, ridge, tuned, rank, rng)
+        w = np.ones(pair.n) if pair.weights is None else pair.weights
+        K = gram_matrix(pair.kernel_x, pair.X)
+        K *= gram_matrix(kernel, Z)
+        targets = [Target(M, w, counted) for M in (K, gram_matrix(pair.kernel_y, pair.Y))]
+        fits = regress(targets, kernel, Z, ridge, tuned=tuned)
+    except NotPositiveDefinite:
+        if not any(lost):
+            raise
+        raise InvalidInput(
+            f"{who()}: the differences of the points of X and Z are lost in the rounding of their "
+            "kernel values. Subtract the means of the columns, or use a kernel of the scale of the "
+            "data."
+        ) from None
+    return [t.residuals(f) for t, f in zip(targets, fits, strict=True)], fits, {}
 
 
 def _condition(Z: Any, kernel: Any, both: Pair) -> tuple[Any, Any]:

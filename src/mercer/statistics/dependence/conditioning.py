@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.checks import check_index
 from mercer.errors import who
-from mercer.kernels import RBF, Kernel
+from mercer.kernels import RBF, Kernel, around_mean
 from mercer.lapack import heard
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator, gram_of
@@ -162,7 +162,8 @@ def regress(
         Whether columns of Z have unit variance already.
     """
     if not tuned:
-        return _better([None] * len(targets), targets, gram_matrix(kernel, Z), ridge, 0.0, None)
+        K = gram_matrix(kernel, around_mean(kernel, Z))
+        return _better([None] * len(targets), targets, K, ridge, 0.0, None)
     scaled = standard or not isinstance(Z, np.ndarray)
     points = Z if scaled else standardised(Z, targets[0].weights)
     best: list[Any] = [None] * len(targets)
@@ -364,7 +365,7 @@ def residual_factors(
         FeatureTarget(factor(K), w, counted) for K in (operator, gram_of(pair.kernel_y, pair.Y))
     ]
     if not tuned:
-        conditions = [factor(gram_of(kernel, Z))]
+        conditions = [factor(gram_of(kernel, around_mean(kernel, Z)))]
         candidates = [[(conditions[0], 0.0)] for _ in targets]
     else:
         points = standardised(Z, w) if isinstance(Z, np.ndarray) else Z
