@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import (
     GroupKFold,
@@ -225,3 +226,9 @@ def test_rows_in_blocks_are_to_be_sampled(look):
     for given in ((blocks,), (blocks, X[:, 0])):
         with pytest.raises(InvalidInput, match=r"sample: X, y, weight = blocks\.sample\("):
             look(KernelRidge(), *given)
+
+
+def test_a_sparse_target_is_refused_in_words():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    with pytest.raises(InvalidInput, match="search: y is sparse; give a dense array"):
+        search(KernelRidge(), {"alpha": [0.1, 1.0]}, X, sp.csr_array(X[:, :1]), cv=3)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
@@ -164,6 +165,8 @@ def search(
     array([0])
     """
     refuse_unread(X, fits=False)
+    if sp.issparse(y):
+        raise InvalidInput("search: y is sparse; give a dense array, as by y.toarray().")
     if not isinstance(refit, bool | np.bool_):
         raise InvalidInput(f"search: refit={refit!r}; give True or False.")
     number = isinstance(max_time, int | float | np.number) and not isinstance(max_time, bool)
