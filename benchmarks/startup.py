@@ -1,4 +1,4 @@
-"""`import mercer` against `import sklearn.base`, `mercer --help` and `mercer fit`, in new processes."""
+"""`import mercer` beside `import sklearn.base`, `mercer --help`, `mercer fit`: new processes."""
 
 from __future__ import annotations
 
