@@ -76,7 +76,7 @@ def test_the_smallest_eigenvalue_behind_a_ridge(model, alpha):
     with pytest.raises(NotPositiveDefinite, match="smallest eigenvalue") as caught:
         model("precomputed", alpha=alpha).fit(K, y)
     assert caught.value.smallest_eigenvalue == pytest.approx(low, rel=1e-6)
-    assert f"{low:.6g}" in str(caught.value)
+    assert f"{low:.4g}" in str(caught.value)
 
 
 def test_a_bound_of_it_says_so():

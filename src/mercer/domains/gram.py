@@ -82,7 +82,7 @@ class GramRows(Domain):
             i = int(diagonal.argmin())
             raise refusal(
                 who(),
-                f"{name} has K[{i}, {i}] = {diagonal[i]:.6g} < 0, so it is not "
+                f"{name} has K[{i}, {i}] = {diagonal[i]:.4g} < 0, so it is not "
                 "positive semidefinite: k(x, x) is a squared length. mercer.check_kernel tells "
                 "more.",
             )

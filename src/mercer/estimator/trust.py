@@ -34,7 +34,7 @@ def indefinite(
     Of some methods it is a `bound` of the smallest one.
     """
     what = "Gram matrix" if equal else "weighted Gram matrix"
-    least = f"an eigenvalue of {low:.6g} or less" if bound else f"smallest eigenvalue {low:.6g}"
+    least = f"an eigenvalue of {low:.4g} or less" if bound else f"smallest eigenvalue {low:.4g}"
     return NotPositiveDefinite(
         f"{kernel}: its {what} has {least}, so it is not positive semidefinite and not that of a "
         f"kernel. {repair(kernel)}",
@@ -67,7 +67,7 @@ def check_definite(kernel: Kernel, K: np.ndarray) -> None:
     except NotPositiveDefinite as error:
         low = float(error.smallest_eigenvalue or 0.0) - slack
         raise NotPositiveDefinite(
-            f"{who()}: the Gram matrix of {kernel} has smallest eigenvalue {low:.6g}, so it is "
+            f"{who()}: the Gram matrix of {kernel} has smallest eigenvalue {low:.4g}, so it is "
             f"not positive semidefinite and not that of a kernel. {repair(kernel)}",
             low,
         ) from None
@@ -152,7 +152,7 @@ def refuse_negative(kernel: Kernel, diagonal: np.ndarray, rows: str = "row") -> 
     if (diagonal < 0).any():
         i = int(np.argmax(diagonal < 0))
         raise NotAKernel(
-            f"{who()}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
+            f"{who()}: k(x, x) = {diagonal[i]:.4g} at {rows} {i}, but it is a squared length. "
             f"{kernel} is not a kernel; mercer.check_kernel shows a counter-example."
         )
 

@@ -292,7 +292,7 @@ def _gaussian_likelihood(
         return float(-0.5 * (log_norm + squares.sum() / noise_variance)), n
     if n - d / outputs < LEFT_OVER or (squares == 0).any():
         raise Unbounded(
-            f"{who()}: {type(model).__name__} has {d:.6g} degrees of freedom for {n:g} rows and "
+            f"{who()}: {type(model).__name__} has {d:.4g} degrees of freedom for {n:g} rows and "
             "passes through the targets, so that its likelihood has no bound. Give noise_variance, "
             "or fit a simpler model."
         )

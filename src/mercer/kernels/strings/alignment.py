@@ -101,7 +101,7 @@ def _exponential(kernel: Kernel, logs: np.ndarray, where: str) -> np.ndarray:
     top = logs.max(initial=-np.inf)
     if not top <= LARGEST:
         raise InvalidInput(
-            f"{kernel}: k(x, y) is exp({top:.6g}) {where}, too large for a float: the number of "
+            f"{kernel}: k(x, y) is exp({top:.4g}) {where}, too large for a float: the number of "
             "alignments grows exponentially with the length. Use kernel.normalized(), which "
             "computes with logarithms; on a column of a table, kernel.normalized().on(column)."
         )

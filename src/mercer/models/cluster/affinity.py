@@ -127,7 +127,7 @@ class NormalisedAffinity(Operator):
         value = float(self.rows_of(np.array([int(i)]))[0][int(j)])
         raise InvalidInput(
             f"{who()}: Negative values in data: the affinity of rows {int(i)} and {int(j)} is "
-            f"{value:.6g} < 0, which no edge of a graph can have. Use a kernel with values ≥ 0, "
+            f"{value:.4g} < 0, which no edge of a graph can have. Use a kernel with values ≥ 0, "
             "such as 'rbf', or an even power of this one, k**2."
         )
 
@@ -313,7 +313,7 @@ class LowRankAffinity(Operator):
                 i, j = np.unravel_index(int(rows.argmin()), rows.shape)
                 raise InvalidInput(
                     f"{who()}: Negative values in data: the affinity of rows "
-                    f"{int(pivots[part][i])} and {int(j)} is {float(rows[i, j]):.6g} < 0, which no "
+                    f"{int(pivots[part][i])} and {int(j)} is {float(rows[i, j]):.4g} < 0, which no "
                     "edge of a graph can have. Use a kernel with values ≥ 0, such as 'rbf', or an "
                     "even power of this one, k**2."
                 )

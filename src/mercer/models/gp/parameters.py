@@ -368,7 +368,7 @@ class Parameters:
         for i, name, law in self._priors:
             if not np.isfinite(log_density(law, float(self.theta[i]))[0]):
                 raise InvalidInput(
-                    f"{who()}: the start {self.words[i]} = {np.exp(self.theta[i]):.6g} has no "
+                    f"{who()}: the start {self.words[i]} = {np.exp(self.theta[i]):.4g} has no "
                     f"finite density under priors[{name!r}]; start inside its support, or give "
                     "another prior."
                 )

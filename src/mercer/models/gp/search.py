@@ -120,7 +120,7 @@ class _Counted:
         if self.error is not None:
             raise self.error
         at = ", ".join(
-            f"{n} = {v:.6g}" for n, v in zip(self.parameters.words, np.exp(theta), strict=True)
+            f"{n} = {v:.4g}" for n, v in zip(self.parameters.words, np.exp(theta), strict=True)
         )
         raise InvalidInput(
             f"{who()}: the log evidence or its gradient is not finite at the start"

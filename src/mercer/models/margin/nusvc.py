@@ -186,7 +186,7 @@ class _Reduced:
         if self.nu > self.limit * (1 + 1e-12):
             raise InvalidInput(
                 f"NuSVC: nu={self.nu:g} is infeasible for {self.names()}: the smaller side has "
-                f"{self.limit / 2:.4g} of the weight, so nu is at most {self.limit:.6g}. Give a "
+                f"{self.limit / 2:.4g} of the weight, so nu is at most {self.limit:.4g}. Give a "
                 "smaller nu, or class_weight='balanced'."
             )
 

@@ -255,7 +255,7 @@ def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray) -> None
     low = float(heard(np.linalg.eigvalsh, inner)[0]) if len(inner) <= JUDGED else 0.0
     if low < -INDEFINITE * float(lengths.sum()):
         raise NotPositiveDefinite(
-            f"{who()}: the inner products of the barycentres have the eigenvalue {low:.6g} < 0, so "
+            f"{who()}: the inner products of the barycentres have the eigenvalue {low:.4g} < 0, so "
             f"{kernel} is not a kernel. mercer.check_kernel shows a counter-example.",
             low,
         )

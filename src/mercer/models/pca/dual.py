@@ -310,7 +310,7 @@ def _judge(kernel: Kernel, K: Operator) -> None:
 
 
 def _indefinite(kernel: Kernel, low: float | None) -> NotPositiveDefinite:
-    said = "an eigenvalue below 0" if low is None else f"the eigenvalue {low:.6g}"
+    said = "an eigenvalue below 0" if low is None else f"the eigenvalue {low:.4g}"
     return NotPositiveDefinite(
         f"{who()}: the Gram matrix of {kernel} has {said}, so it is not positive semidefinite "
         f"and not that of a kernel. {repair(kernel)}",

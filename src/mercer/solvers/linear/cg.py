@@ -301,7 +301,7 @@ class _System:
             at = int(np.argmin(self.diagonal + ridge))
             value = float((self.diagonal + ridge)[at])
             raise NotPositiveDefinite(
-                f"{who()}: entry {at} of the diagonal of A + ridge is {value:.6g}; a positive "
+                f"{who()}: entry {at} of the diagonal of A + ridge is {value:.4g}; a positive "
                 "definite matrix has none below 0. Test the kernel with mercer.check_kernel.",
                 smallest_eigenvalue=value,
             )
@@ -427,7 +427,7 @@ class _Run:
             value = worst * self.system.scale
             raise NotPositiveDefinite(
                 f"{who()}: A + ridge is not positive definite: conjugate gradients met "
-                f"a direction p with pᵀ(A + ridge)p/pᵀp = {value:.6g}, a bound on the smallest "
+                f"a direction p with pᵀ(A + ridge)p/pᵀp = {value:.4g}, a bound on the smallest "
                 "eigenvalue. Use a larger alpha, or test the kernel with mercer.check_kernel.",
                 smallest_eigenvalue=value,
             )

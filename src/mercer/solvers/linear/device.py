@@ -154,7 +154,7 @@ def factor_on_device(
     low = top - lanczos_top(lambda v: top * v - to_host(a @ _device(v, a)), len(a), 30)
     raise NotPositiveDefinite(
         f"{who()}: the {len(a)} × {len(a)} matrix is not positive definite; its smallest "
-        f"eigenvalue is about {low:.6g}, and {jitter_tried(jitter)}. Use a larger {knob}, or test "
+        f"eigenvalue is about {low:.4g}, and {jitter_tried(jitter)}. Use a larger {knob}, or test "
         "the kernel with mercer.check_kernel.",
         smallest_eigenvalue=low,
     )

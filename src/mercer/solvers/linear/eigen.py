@@ -331,7 +331,7 @@ def _refuse_negative(values: np.ndarray, A: Any, slack: float) -> None:
     if values[-1] < -max(slack, max(1e-8, 1e3 * precision_of(A)) * np.abs(values).max()):
         raise NotPositiveDefinite(
             f"{who()}: the matrix is not positive semidefinite: it has an eigenvalue at or below "
-            f"{values[-1]:.6g}. Use DenseEigen, or test the kernel with mercer.check_kernel.",
+            f"{values[-1]:.4g}. Use DenseEigen, or test the kernel with mercer.check_kernel.",
             smallest_eigenvalue=float(values[-1]),
         )
 

@@ -153,7 +153,7 @@ def not_positive_definite(a: np.ndarray, tried: str, knob: str = "alpha") -> Not
         cure = f"use a larger {knob}, drop duplicate points, or test the kernel by check_kernel"
     return NotPositiveDefinite(
         f"{who()}: the {n}×{n} matrix K + ridge is not positive definite: smallest eigenvalue "
-        f"{about}{smallest:.6g}, largest {about}{largest:.6g}; {tried}. {cause}; {cure}.",
+        f"{about}{smallest:.4g}, largest {about}{largest:.4g}; {tried}. {cause}; {cure}.",
         smallest_eigenvalue=smallest,
     )
 

@@ -259,7 +259,7 @@ def _checked_diagonal(A: Any) -> np.ndarray:
         raise InvalidInput(f"{who()}: the diagonal holds NaN or infinity; check the data.")
     if d.size and d.min() < 0:
         raise NotPositiveDefinite(
-            f"{who()}: the diagonal entry {int(d.argmin())} is {d.min():.6g}; a positive "
+            f"{who()}: the diagonal entry {int(d.argmin())} is {d.min():.4g}; a positive "
             "semidefinite matrix has none below 0. Test the kernel with mercer.check_kernel.",
             smallest_eigenvalue=float(d.min()),
         )

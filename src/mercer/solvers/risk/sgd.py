@@ -327,7 +327,7 @@ class SGD(IterativeSolver):
         if not converged:
             message = (
                 f"{who()}: after {passes} passes of stochastic gradients the duality gap is "
-                f"{found['gap']:.3g} at a value of {found['primal']:.6g} (tolerance {self.tol:g}). "
+                f"{found['gap']:.3g} at a value of {found['primal']:.4g} (tolerance {self.tol:g}). "
                 "Allow more passes or time, scale the columns, use a larger alpha, or Newton's "
                 "method."
             )

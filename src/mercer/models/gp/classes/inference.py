@@ -333,7 +333,7 @@ class Inference:
         if low < -INDEFINITE * high:
             i = int(diagonal.argmin())
             raise NotPositiveDefinite(
-                f"{who()}: {kernel} has k(x, x) = {low:.6g} at row {i}, so it is not "
+                f"{who()}: {kernel} has k(x, x) = {low:.4g} at row {i}, so it is not "
                 "positive semidefinite and not a kernel; mercer.check_kernel tells more.",
                 low,
             )

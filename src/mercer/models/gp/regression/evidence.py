@@ -263,7 +263,7 @@ class Evidence:
         low = f.smallest_eigenvalue() - ridge
         if low < -INDEFINITE * max(f.trace() - self.n * ridge, 0.0):
             raise NotPositiveDefinite(
-                f"{kernel}: its Gram matrix has an eigenvalue of {low:.6g} or less in the units "
+                f"{kernel}: its Gram matrix has an eigenvalue of {low:.4g} or less in the units "
                 "of kernel_, so it is not "
                 "positive semidefinite and not that of a kernel, whatever the noise. "
                 f"{repair(kernel)}",
@@ -280,7 +280,7 @@ def explain(
         return error
     what = (
         f"{kernel}: the covariance K + noise of the {n} rows is not positive definite: its "
-        f"smallest eigenvalue is {low * unit:.6g} in the units of y²"
+        f"smallest eigenvalue is {low * unit:.4g} in the units of y²"
     )
     if low < -INDEFINITE * trace:
         return NotPositiveDefinite(

@@ -128,7 +128,7 @@ def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
     low, trace = float(eigh(K, eigvals_only=True)[0]), float(np.abs(np.diagonal(K)).sum())
     if low < -INDEFINITE * trace:
         raise NotPositiveDefinite(
-            f"{kernel}: the matrix of {len(rows)} rows has an eigenvalue of {low:.6g} in the "
+            f"{kernel}: the matrix of {len(rows)} rows has an eigenvalue of {low:.4g} in the "
             "units of kernel_, so it is not positive semidefinite and not that of a kernel, "
             f"whatever the noise. {repair(kernel)}",
             low,
@@ -152,7 +152,7 @@ def corner_factor(K: np.ndarray, kernel: str) -> CholeskyFactor:
             raise
         what = (
             f"{kernel}: the kernel matrix of the {m} inducing points is not positive definite: its "
-            f"smallest eigenvalue is {low:.6g}, in the units of kernel_"
+            f"smallest eigenvalue is {low:.4g}, in the units of kernel_"
         )
         if low < -INDEFINITE * abs(trace):
             what += ". So it is indefinite, and not that of a kernel, whatever the noise. "
@@ -182,7 +182,7 @@ def check_trace(first: Any, trace: float) -> None:
     slack = trace - float(np.trace(first.S))
     if slack < -(CHECKED_PART + first.rounding) * trace - CHECKED_PART * len(first.diagonal):
         raise NotPositiveDefinite(
-            f"{first.bound.name}: tr P(K − Q) = {slack:.6g}, P the precisions of the rows and Q "
+            f"{first.bound.name}: tr P(K − Q) = {slack:.4g}, P the precisions of the rows and Q "
             "what the inducing points explain of K; it is never below 0 where the kernel is "
             f"positive semidefinite. {repair(first.bound.name)}"
         )
@@ -216,9 +216,9 @@ def check_rows(first: Any, noise: Any) -> None:
     v = dtrsv(first.lower, dtrsv(first.lower, row, lower=1), lower=1, trans=1)
     low = float((k[i] - q[i]) / (1.0 + v @ v))
     raise NotPositiveDefinite(
-        f"{first.bound.name}: at row {i} the inducing points explain {q[i]:.6g} of k(x, x) = "
-        f"{k[i]:.6g}, so that K − Q has the diagonal entry {k[i] - q[i]:.6g} and K an eigenvalue "
-        f"of {low:.6g} or less, in the units of kernel_: it is not positive semidefinite and not "
+        f"{first.bound.name}: at row {i} the inducing points explain {q[i]:.4g} of k(x, x) = "
+        f"{k[i]:.4g}, so that K − Q has the diagonal entry {k[i] - q[i]:.4g} and K an eigenvalue "
+        f"of {low:.4g} or less, in the units of kernel_: it is not positive semidefinite and not "
         f"that of a kernel, whatever the noise. {repair(first.bound.name)}",
         low,
     )
