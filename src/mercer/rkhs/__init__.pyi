@@ -1,12 +1,14 @@
-from mercer.rkhs.function import (
-    Function as Function,
-    apart as apart,
+from mercer.rkhs.features import (
     feature_values as feature_values,
     few_features as few_features,
-    first_equal as first_equal,
     linear_weights as linear_weights,
     mean_of_rows as mean_of_rows,
     sums_of_features as sums_of_features,
+)
+from mercer.rkhs.function import (
+    Function as Function,
+    apart as apart,
+    first_equal as first_equal,
 )
 from mercer.rkhs.geometry import (
     center as center,

@@ -17,7 +17,8 @@ from mercer import (
     SparseGaussianProcessRegressor,
 )
 from mercer.kernels import with_median
-from mercer.models.gp.search import doubts, maximise
+from mercer.models.gp.search import maximise
+from mercer.models.gp.starts import doubts
 
 GP = GaussianProcessRegressor
 

@@ -11,7 +11,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.features import TableEncoder
 from mercer.kernels import RBF, Categorical
 from mercer.models import TableClassifier, TableRegressor
-from mercer.models.tables.regressor import some_rows
+from mercer.models.tables.base import some_rows
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

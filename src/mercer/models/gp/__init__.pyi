@@ -13,8 +13,9 @@ from mercer.models.gp.regression import (
     fits_noise as fits_noise,
     noise_limits as noise_limits,
 )
-from mercer.models.gp.search import START as START, Search as Search
+from mercer.models.gp.search import Search as Search
 from mercer.models.gp.sparse import SparseGaussianProcessRegressor as SparseGaussianProcessRegressor
+from mercer.models.gp.starts import START as START
 
 __all__ = [
     "GaussianProcessClassifier",

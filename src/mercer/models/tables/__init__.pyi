@@ -1,3 +1,9 @@
+from mercer.models.tables.base import (
+    MACHINES as MACHINES,
+    TUNING_ROWS as TUNING_ROWS,
+    enough_to_tune as enough_to_tune,
+    tuned as tuned,
+)
 from mercer.models.tables.classifier import TableClassifier as TableClassifier
 from mercer.models.tables.proposal import (
     Compared as Compared,
@@ -6,12 +12,6 @@ from mercer.models.tables.proposal import (
     suits_features as suits_features,
     time_for as time_for,
 )
-from mercer.models.tables.regressor import (
-    MACHINES as MACHINES,
-    TUNING_ROWS as TUNING_ROWS,
-    TableRegressor as TableRegressor,
-    enough_to_tune as enough_to_tune,
-    tuned as tuned,
-)
+from mercer.models.tables.regressor import TableRegressor as TableRegressor
 
 __all__ = ["TableClassifier", "TableRegressor"]

@@ -16,8 +16,8 @@ from mercer.estimator import accuracy, as_stream, check_weights, takes_blocks
 from mercer.models.margin import SVC
 from mercer.models.metric import FeatureMachineClassifier
 from mercer.models.ridge import KernelRidgeClassifier
+from mercer.models.tables.base import MACHINES, Inside, TableModel
 from mercer.models.tables.proposal import model_for
-from mercer.models.tables.regressor import MACHINES, Inside, TableModel
 
 LEAST = np.finfo(float).tiny  # a probability that has a logarithm
 

@@ -47,15 +47,13 @@ from mercer.models.gp.classes.inference import (
 )
 from mercer.models.gp.classes.laplace import LOOSE
 from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.search import (
+from mercer.models.gp.search import TOL, Search, maximise
+from mercer.models.gp.starts import (
     BLIND,
     PROBED,
-    TOL,
-    Search,
     at_parts,
     better_start,
     blind,
-    maximise,
     mean_variance,
     spread_rows,
     warn_of_end,

@@ -44,7 +44,8 @@ from mercer.models.gp.regression.data import (
     prior_noise,
 )
 from mercer.models.gp.regression.posterior import draw
-from mercer.models.gp.search import Search, first_noise, place
+from mercer.models.gp.search import Search
+from mercer.models.gp.starts import first_noise, place
 from mercer.solvers import Cost, gram_seconds
 
 if TYPE_CHECKING:

@@ -30,14 +30,8 @@ from mercer.models.gp.regression.posterior import (
 )
 from mercer.models.gp.regression.process import ProcessRegressor, plan_process
 from mercer.models.gp.regression.updates import Rows, appended, leave_out, reduced, solved_again
-from mercer.models.gp.search import (
-    TOL,
-    Search,
-    coarse_rows,
-    doubts,
-    maximise,
-    warn_of_end,
-)
+from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
+from mercer.models.gp.starts import doubts, warn_of_end
 from mercer.models.ridge import as_groups
 from mercer.operators import gram_of
 

@@ -23,10 +23,11 @@ from mercer.models.gp.regression import (
     prior_covariance,
     prior_variance,
 )
-from mercer.models.gp.search import TOL, Search, warn_of_end
+from mercer.models.gp.search import TOL, Search
 from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample, cross
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
+from mercer.models.gp.starts import warn_of_end
 from mercer.operators import gram_of, spread
 from mercer.solvers import Cost, Solution
 

@@ -19,9 +19,10 @@ from scipy.optimize import minimize
 
 from mercer.domains import Numbers
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, who
-from mercer.models.gp.search import Search, at_bounds, doubts, maximise
+from mercer.models.gp.search import Search, at_bounds, maximise
 from mercer.models.gp.sparse.evidence import FITC, CollapsedBound, SparseEvidence
 from mercer.models.gp.sparse.points import cross, pivoted, subset
+from mercer.models.gp.starts import doubts
 from mercer.settings import get_config
 
 if TYPE_CHECKING:
