@@ -31,6 +31,7 @@ CAPABILITIES = [
     "subsequence",
     "graphs",
     "tables",
+    "features",
     "planning",
     "cluster",
     "device",

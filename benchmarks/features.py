@@ -1,0 +1,48 @@
+"""Feature machines, the default of tables: fits of several sizes and widths, and predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+from timing import Row, best_of
+
+from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
+
+__all__ = ["rows"]
+
+LIMITS = {1000: "≤ 5 s", 5000: "≤ 60 s"}
+
+
+def rows(sizes: tuple[int, ...] = (180, 440, 1000, 5000)) -> list[Row]:
+    """Time a fit of numbers, of two and of four classes; of 1000 rows with 30 columns too."""
+    out = []
+    for n, d in [*((n, 10) for n in sizes), (1000, 30)]:
+        X, y = _waves(n, d)
+        works = {
+            "numbers": (FeatureMachineRegressor(), y),
+            "2 classes": (FeatureMachineClassifier(), y > 0),
+            "4 classes": (FeatureMachineClassifier(), np.digitize(y, [-1.0, 0.0, 1.0])),
+        }
+        for name, (model, target) in works.items():
+            model.set_params(max_rows=30).fit(X[:60], target[:60])  # compile
+            model.set_params(max_rows=700)
+            (fit,) = best_of(1, lambda model=model, target=target: model.fit(X, target))  # type: ignore[misc]
+            work = f"feature machine fit n={n} d={d}, {name}"
+            out.append(Row(work, fit, note=LIMITS.get(n, "")))
+            if n == 5000:
+                New, _ = _waves(10_000, d, seed=1)
+                many, one = best_of(
+                    3,
+                    lambda model=model, New=New: model.predict(New),  # type: ignore[misc]
+                    lambda model=model, New=New: model.predict(New[:1]),  # type: ignore[misc]
+                )
+                told = f"{len(model.members_)} members"
+                out.append(Row(f"… predict 10000 rows, {name}", many, note=f"≤ 1 s; {told}"))
+                out.append(Row(f"… predict 1 row, {name}", one, note=told))
+    return out
+
+
+def _waves(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns of which three matter, and a target with some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=n)
