@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from timing import Row, best_of
 
@@ -25,16 +27,13 @@ def rows(sizes: tuple[int, ...] = (180, 440, 1000, 5000)) -> list[Row]:
         for name, (model, target) in works.items():
             model.set_params(max_rows=30).fit(X[:60], target[:60])  # compile
             model.set_params(max_rows=700)
-            (fit,) = best_of(1, lambda model=model, target=target: model.fit(X, target))  # type: ignore[misc]
+            (fit,) = best_of(1, partial(model.fit, X, target))
             work = f"feature machine fit n={n} d={d}, {name}"
             out.append(Row(work, fit, note=LIMITS.get(n, "")))
             if n == 5000:
                 New, _ = _waves(10_000, d, seed=1)
-                many, one = best_of(
-                    3,
-                    lambda model=model, New=New: model.predict(New),  # type: ignore[misc]
-                    lambda model=model, New=New: model.predict(New[:1]),  # type: ignore[misc]
-                )
+                works_of_new = partial(model.predict, New), partial(model.predict, New[:1])
+                many, one = best_of(3, *works_of_new)
                 told = f"{len(model.members_)} members"
                 out.append(Row(f"… predict 10000 rows, {name}", many, note=f"≤ 1 s; {told}"))
                 out.append(Row(f"… predict 1 row, {name}", one, note=told))
