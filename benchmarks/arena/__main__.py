@@ -35,7 +35,7 @@ SMALL = {
         "glass",
         "hepatitis",
     ],
-    "methods": ["mercer", "features", "catboost", "lightgbm", "rbf", "linear"],
+    "methods": ["mercer", "catboost", "lightgbm", "rbf", "linear"],
     "splits": 3,
 }
 

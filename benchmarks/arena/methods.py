@@ -7,6 +7,7 @@ Both take the table as a pandas frame, with categories as pandas has them and ga
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ from benchmarks.arena.tables import Table
 
 __all__ = ["METHODS", "THREADS", "Method"]
 
-THREADS = 2
+THREADS = int(os.environ.get("ARENA_THREADS", "2"))  # of every method
 Maker = Callable[[Table, int], Any]  # of a table and a seed
 
 
@@ -63,15 +64,6 @@ def _mercer(task: str) -> Maker:
         from mercer import models
 
         return {"regression": models.TableRegressor, "classes": models.TableClassifier}[task]()
-
-    return make
-
-
-def _features(task: str) -> Maker:
-    def make(table: Table, seed: int) -> Any:
-        from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
-
-        return FeatureMachineRegressor() if task == "regression" else FeatureMachineClassifier()
 
     return make
 
@@ -198,7 +190,6 @@ def _xrfm_regressor(table: Table, seed: int) -> Any:
 
 METHODS = {
     "mercer": Method("mercer", _mercer("regression"), _mercer("classes")),
-    "features": Method("mercer", _features("regression"), _features("classes")),
     "catboost": Method("catboost", _catboost("regression"), _catboost("classes")),
     "lightgbm": Method("lightgbm", _lightgbm("regression"), _lightgbm("classes")),
     "xgboost": Method("xgboost", _xgboost("regression"), _xgboost("classes")),
