@@ -121,6 +121,8 @@ def content(path):
         for name, value in SINCE.get(part["class"], {}).items():
             if part["params"].get(name) == value:
                 part["params"].pop(name, None)
+        if part["class"] == "scikit-learn:LogisticRegression":  # which had it before 1.8
+            part["params"].pop("multi_class", None)
     return told, path.read_bytes()[end:]
 
 

@@ -141,8 +141,8 @@ def load_diabetes_table() -> tuple[Table, np.ndarray]:
     --------
     >>> from mercer.datasets import load_diabetes_table
     >>> table, progression = load_diabetes_table()
-    >>> table.shape, progression.mean().round(1)
-    ((442, 10), np.float64(152.1))
+    >>> table.shape, round(float(progression.mean()), 1)
+    ((442, 10), 152.1)
     """
     data = datasets.load_diabetes(scaled=False)
     names = (_DIABETES[name] for name in data.feature_names)

@@ -160,6 +160,7 @@ def tilted_moments(probit, powers, labels, mean, variance, out):
         values = _moments(probit, powers[i], labels[i], mean[i], variance[i])
         for j in range(5):
             out[j, i] = values[j]
+        out[2, i] = min(values[2], variance[i])  # of a site that says nothing rounding says more
 
 
 @compiled

@@ -285,7 +285,7 @@ def test_a_long_path_a_grid_and_a_graph_without_shape():
     grid = sp.csr_array(sp.kron(short, sp.eye_array(25)) + sp.kron(sp.eye_array(25), short))
     model = SpectralClustering(2, "precomputed", n_components=4, random_state=0).fit(grid)
     assert model.solution_.converged and certify_embedding(model, grid, None) < 1e-8
-    loose = sp.random_array((600, 600), density=0.03, rng=np.random.default_rng(0))
+    loose = sp.random_array((600, 600), density=0.03, random_state=np.random.default_rng(0))
     model = SpectralClustering(3, "precomputed", random_state=0).fit(loose + loose.T)
     assert model.solution_.converged and certify_embedding(model, loose + loose.T, None) < 1e-8
 

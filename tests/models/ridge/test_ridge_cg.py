@@ -153,6 +153,8 @@ def test_per_output_penalties_need_a_factorisation():
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
 def test_matrix_of_every_storage(storage, engine):
+    if engine == "torch":
+        pytest.importorskip("torch")
     kernel = RBF() + White(0.5)
     K = kernel(X)
     with mercer.config(engine=engine, device="cpu"):

@@ -25,6 +25,7 @@ RIDGE = 1e-14  # relative to the mean of the diagonal: a singular block still gi
 STRIP = 64  # rows of the data whose part in Q is added at a time
 WORK = 2e7  # operations between looks at the clock
 BLOCK_ROUNDS = 5  # of passes and Newton steps
+GROWTH = 1e3  # of the violation, beyond which steps follow the rounding of a singular block
 
 
 class CurvatureBlock:
@@ -99,14 +100,21 @@ def _active_set(
     """Minimise over the weights that are not zero, then over these and the worst other, and so on.
 
     The active-set method of Lawson & Hanson (1974, ch. 23) with signs. In place; returns whether
-    the goal was reached, and stops when rounding ends the descent.
+    the goal was reached, and stops when rounding ends the descent, back where least was violated.
     """
+    least, kept = np.inf, (v.copy(), p.copy())
     for _ in range(len(v) + 20):
         joins = -1
         bend = p + l2 * v
         off = np.where(v != 0, np.abs(bend + l1 * np.sign(v)), np.abs(bend) - l1)
-        if off.max(initial=0.0) <= goal:
+        worst = float(off.max(initial=0.0))
+        if worst <= goal:
             return True
+        if worst > GROWTH * least:
+            v[:], p[:] = kept
+            return False
+        if worst < least:
+            least, kept = worst, (v.copy(), p.copy())
         if l1 > 0:
             idle = np.where(v != 0, 0.0, off)
             if off[v != 0].max(initial=0.0) <= max(goal, 1e-3 * idle.max()):
