@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
 
 from mercer.checks import Clock
 from mercer.kernels import RBF, Matern
@@ -26,7 +27,14 @@ from mercer.models.metric.members import (
     hold_out,
 )
 from mercer.models.metric.scores import NormalScores
-from mercer.models.metric.stacking import ClassMixture, Mean, calibrated, log_loss, squared_error
+from mercer.models.metric.stacking import (
+    PRIOR,
+    LogPool,
+    Mean,
+    calibrated,
+    log_loss,
+    squared_error,
+)
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
@@ -195,29 +203,29 @@ def test_members_that_nobody_can_tell_apart_count_alike():
     weights = Mean.of(found, T, None, 3).weights
     assert weights.min() > 0.15
     labels = (T[:, 0] > 0).astype(int)
-    shares = ClassMixture.of(found, labels, None, 3).weights
-    assert shares.min() > 0.15 and shares.sum() == pytest.approx(1.0)
+    shares = LogPool.of(found, labels, None, 3).weights
+    assert shares.min() > 0.1 and shares.sum() == pytest.approx(1.0)
     # and where nothing has been learned of the target, the best has all
     nothing = [-T, -2 * T]
     np.testing.assert_array_equal(Mean.of(nothing, T, None, 3).weights, [1.0, 0.0])
 
 
-def test_a_mixture_finds_the_member_that_knows():
+def test_a_pool_finds_the_member_that_knows():
     rng = np.random.default_rng(6)
     labels = rng.integers(0, 3, 400)
     hot = (labels[:, None] == np.arange(3)).astype(float)
     knows, guesses = hot + 0.5 * rng.normal(size=hot.shape), rng.normal(size=hot.shape)
-    mixture = ClassMixture.of([guesses, knows], labels, None, 2)
-    assert mixture.weights[1] > 0.95
-    P = mixture([guesses, knows])
+    pool = LogPool.of([guesses, knows], labels, None, 2)
+    assert pool.weights[1] > 0.95
+    P = pool([guesses, knows])
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
-    alone = ClassMixture.of([knows], labels, None, 1)
+    alone = LogPool.of([knows], labels, None, 1)
     assert log_loss(P, labels) < 1.02 * log_loss(alone([knows]), labels)
-    kept = mixture.take(np.array([1]))
-    assert kept.weights.shape == (1,) and kept.offsets.shape == (1, 3)
+    kept = pool.take(np.array([1]))
+    assert kept.weights.shape == (1,) and kept.offset.shape == (3,)
     weights = rng.integers(1, 4, 400)
-    one = ClassMixture.of([guesses, knows], labels, weights.astype(float), 2)
-    two = ClassMixture.of(
+    one = LogPool.of([guesses, knows], labels, weights.astype(float), 2)
+    two = LogPool.of(
         [np.repeat(guesses, weights, axis=0), np.repeat(knows, weights, axis=0)],
         np.repeat(labels, weights), None, 2,
     )  # fmt: skip
@@ -259,3 +267,34 @@ def test_normal_scores_are_monotone_and_know_weights():
     two = NormalScores.of(np.repeat(Z, weight, axis=0), None, numbers)
     np.testing.assert_allclose(one.knots, two.knots)
     assert (NormalScores.of(Z, None, ~numbers).views) == [""]
+
+
+def test_a_pool_is_a_logistic_regression_of_the_members_drawn_to_equal_powers():
+    """Its powers are those that a general optimiser finds for the loss as it is written."""
+    rng = np.random.default_rng(8)
+    labels = rng.integers(0, 3, 80)
+    hot = (labels[:, None] == np.arange(3)).astype(float)
+    found = [hot + noise * rng.normal(size=hot.shape) for noise in (0.6, 1.0, 2.0)]
+    w = rng.uniform(0.5, 2.0, 80)
+    pool = LogPool.of(found, labels, w, 3)
+    lines = [calibrated(each, labels, w / w.mean()) for each in found]
+    logs = [log_softmax(s * v + o, axis=1) for v, (s, o) in zip(found, lines, strict=True)]
+
+    def loss(a):
+        P = log_softmax(sum(x * each for x, each in zip(a, logs, strict=True)), axis=1)
+        drawn = PRIOR * 3 * np.sum((a - 1 / 3) ** 2)
+        return drawn - float(w / w.mean() @ P[np.arange(80), labels])
+
+    best = minimize(loss, np.full(3, 1 / 3), method="Nelder-Mead", options={"xatol": 1e-7}).x
+    expected = softmax(sum(x * each for x, each in zip(best, logs, strict=True)), axis=1)
+    np.testing.assert_allclose(pool(found), expected, atol=1e-4)
+
+
+def test_a_pool_of_members_that_know_nothing_gives_the_shares_of_the_classes():
+    rng = np.random.default_rng(9)
+    labels = (np.arange(300) % 4 == 0).astype(int)
+    found = [rng.normal(size=(300, 1)) for _ in range(3)]
+    pool = LogPool.of(found, labels, None, 3)
+    assert np.abs(pool(found)[:, 1] - 0.25).max() < 0.12 and pool.weights.sum() == pytest.approx(1)
+    flat = LogPool.of([np.zeros((300, 1))], labels, None, 3)
+    np.testing.assert_allclose(flat([np.zeros((2, 1))])[:, 1], 0.25, atol=0.01)

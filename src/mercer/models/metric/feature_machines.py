@@ -35,7 +35,7 @@ from mercer.models.metric import streams
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.members import Choice, Chosen, class_values
 from mercer.models.metric.scores import NormalScores, numbers_of
-from mercer.models.metric.stacking import ClassMixture, Mean
+from mercer.models.metric.stacking import LogPool, Mean
 from mercer.models.metric.streams import CodedLabels, UnitTargets, coded_columns
 
 FEWEST = 5  # rows
@@ -77,7 +77,7 @@ class FeatureMachine(BaseEstimator):
     @naming
     def __init__(
         self,
-        n_models: int = 6,
+        n_models: int = 16,
         *,
         max_rows: int = 700,
         max_time: float | None = None,
@@ -278,7 +278,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
     Parameters
     ----------
-    n_models : int, default=6
+    n_models : int, default=16
         The most ridge regressions in the mean; 1 for one function in one RKHS.
     max_rows : int, default=700
         Rows that a metric is learned from: half of the table, or two thirds of 400 rows or less,
@@ -444,13 +444,13 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     As `FeatureMachineRegressor`, on a column of 0 and 1 for each class; in the best metrics a
     logistic regression is tried as well, of several classes where there are not more than twice
     `max_rows` rows. The values of each member become probabilities by a softmax, whose slope and
-    offsets make the log loss at rows left out small; the model is a mixture of these, with weights
-    of largest likelihood there.
+    offsets make the log loss at rows left out small; the model is their logarithmic pool, the
+    probabilities multiplied with each other to powers of least log loss there.
 
     Parameters
     ----------
-    n_models : int, default=6
-        The most regressions in the mixture.
+    n_models : int, default=16
+        The most regressions in the pool.
     max_rows : int, default=700
         Rows that a metric is learned from, as of `FeatureMachineRegressor`.
     max_time : float, optional
@@ -486,7 +486,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     True
     """
 
-    _state = _learns("classes_", "slopes_", "offsets_", "slope_", "offset_")
+    _state = _learns("classes_", "slopes_", "offset_")
     _learned = tuple(_state)
 
     score = accuracy
@@ -494,7 +494,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     @naming
     def __init__(
         self,
-        n_models: int = 6,
+        n_models: int = 16,
         *,
         max_rows: int = 700,
         max_time: float | None = None,
@@ -559,9 +559,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         rows = EncodedRows(Z, (T - mean) / scale, weights)
         chosen = self._learn(encoder, rows, labels, clock)
         self.classes_ = classes
-        mixture: Any = chosen.together
-        self.slopes_, self.offsets_ = mixture.slopes, mixture.offsets
-        self.slope_, self.offset_ = mixture.slope, mixture.offset
+        pool: Any = chosen.together
+        self.slopes_, self.offset_ = pool.slopes, pool.offset
         self.left_out_, self.left_out_error_ = chosen.left_out, chosen.error
         return chosen
 
@@ -572,13 +571,10 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
             columns = _centre(coded_columns(codes, len(self.classes_)), None)
         return CodedLabels(self.classes_, type(self).__name__, columns)
 
-    def _mixture(self, X: Any) -> tuple[ClassMixture, list[np.ndarray]]:
+    def _pool(self, X: Any) -> tuple[LogPool, list[np.ndarray]]:
         """Return how members are put together, and what they say of rows."""
         values = self._values(X, len(getattr(self, "classes_", ())))
-        mixture = ClassMixture(
-            self.weights_, self.slopes_, self.offsets_, self.slope_, self.offset_
-        )
-        return mixture, values
+        return LogPool(self.weights_, self.slopes_, self.offset_), values
 
     @property
     def margin_(self) -> Any:
@@ -603,8 +599,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         ndarray of shape (n_rows,) or (n_rows, n_classes)
             Log-odds of the second class, when there are two classes.
         """
-        mixture, values = self._mixture(X)
-        scores = mixture.scores(values)
+        pool, values = self._pool(X)
+        scores = pool.scores(values)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     @takes_blocks
@@ -622,8 +618,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         ndarray of shape (n_rows, n_classes)
             Probabilities, calibrated at rows left out.
         """
-        mixture, values = self._mixture(X)
-        return mixture(values)
+        pool, values = self._pool(X)
+        return pool(values)
 
     @takes_blocks
     @speaks
@@ -640,8 +636,8 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         ndarray of shape (n_rows,)
             Classes.
         """
-        mixture, values = self._mixture(X)
-        return self.classes_[mixture.scores(values).argmax(axis=1)]
+        pool, values = self._pool(X)
+        return self.classes_[pool.scores(values).argmax(axis=1)]
 
 
 def _centre(T: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, float]:

@@ -23,7 +23,7 @@ from mercer.models.metric.learning import (
     plain,
 )
 from mercer.models.metric.scores import NormalScores
-from mercer.models.metric.stacking import ClassMixture, Mean, log_loss, squared_error, two_columns
+from mercer.models.metric.stacking import LogPool, Mean, log_loss, squared_error, two_columns
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 from mercer.settings import get_config
@@ -293,7 +293,7 @@ class Chosen:
 
     judged: list[Judged]
     members: list[Any]
-    together: Mean | ClassMixture
+    together: Mean | LogPool
     left_out: np.ndarray
     error: float
 
@@ -461,11 +461,11 @@ class Choice:
 
     def _fit_together(
         self, tried: list[Judged], known: np.ndarray, seen: np.ndarray, most: int
-    ) -> Mean | ClassMixture:
+    ) -> Mean | LogPool:
         found, there = [judged.left_out[seen] for judged in tried], self.rows.take(known[seen])
         if self.labels is None:
             return Mean.of(found, there.T, there.w, most)
-        return ClassMixture.of(found, self.labels[known[seen]], there.w, most)
+        return LogPool.of(found, self.labels[known[seen]], there.w, most)
 
     def _together(self, whole: list[Judged], known: np.ndarray) -> Chosen:
         """Fit the members that are given a weight, and tell what is known of rows left out.

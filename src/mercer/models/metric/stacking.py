@@ -1,4 +1,4 @@
-"""How members become one prediction: a mean of numbers, a mixture of probabilities.
+"""How members become one prediction: a mean of numbers, a pool of probabilities.
 
 Weights and slopes are those of least error at rows left out, drawn towards equal weights as far as
 these rows cannot tell the members apart.
@@ -7,18 +7,15 @@ these rows cannot tell the members apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
-PULL = 5.0  # rows that weights of a mean are drawn to equal ones by
-PRIOR = 2.0  # rows that each member of a mixture has before any is counted
-ROUNDS = 200  # of expectation and maximisation
+PULL = 10.0  # rows that weights of a mean are drawn to equal ones by
+PRIOR = 2.0  # rows that the powers of a pool are drawn to equal ones by
 LEAST = 0.02  # part of the largest weight below which a member is left out
-CERTAIN = 1e-3  # the smallest probability that a member's verdict on a row counts as
-NOTHING = 1e-9  # and of a logarithm
+NOTHING = 1e-9  # the smallest probability whose logarithm counts
 
 
 def squared_error(found: np.ndarray, T: np.ndarray, w: np.ndarray | None = None) -> float:
@@ -77,79 +74,93 @@ def _largest(chosen: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ClassMixture:
-    """Probabilities Σ wₘ softmax(sₘvₘ + oₘ) of members' values v; a softmax of their logarithm.
+class LogPool:
+    """Probabilities in proportion to Π pₘ^aₘ, where pₘ = softmax(sₘvₘ + oₘ) of a member's values v.
 
-    The last takes back what a mean of several probabilities loses of its certainty.
+    That is one softmax, of Σ aₘsₘvₘ and an offset for each class: a logistic regression whose
+    columns are the members.
     """
 
-    weights: np.ndarray  # (members,)
+    weights: np.ndarray  # (members,), each one's share in the sum, 1 in all
     slopes: np.ndarray  # (members,)
-    offsets: np.ndarray  # (members, classes)
-    slope: float
     offset: np.ndarray  # (classes,)
 
     @classmethod
     def of(
         cls, found: list[np.ndarray], labels: np.ndarray, w: np.ndarray | None, most: int
-    ) -> ClassMixture:
-        """Return the mixture of small log loss among those of at most so many members."""
-        n, counted = len(labels), np.ones(len(labels)) if w is None else w / w.mean()
+    ) -> LogPool:
+        """Return the pool of least log loss among those of at most so many members."""
+        counted = np.ones(len(labels)) if w is None else w / w.mean()
         lines = [calibrated(two_columns(each), labels, counted) for each in found]
         slopes, offsets = np.array([s for s, _ in lines]), np.array([o for _, o in lines])
-        P = [_softmax(v, s, o) for v, s, o in zip(found, slopes, offsets, strict=True)]
-        losses = np.array([log_loss(each, labels, w) for each in P])
-        right = np.column_stack([each[np.arange(n), labels] for each in P])
-        right = np.maximum(right, CERTAIN)
-        chosen = np.argsort(losses, kind="stable")[: 2 * most]
+        logs = np.array(
+            [
+                log_softmax(s * two_columns(v) + o, axis=1)
+                for v, s, o in zip(found, slopes, offsets, strict=True)
+            ]
+        )
+        losses = np.array([log_loss(each, labels, w) for each in np.exp(logs)])
+        sizes = slopes * np.array([_size(two_columns(v), counted) for v in found])
+        chosen = np.sort(np.argsort(losses, kind="stable")[: 2 * most])
         while True:
-            shares = _shares(right[:, chosen], counted)
-            kept = _largest(chosen, shares, most)
-            if len(kept) == len(chosen):
+            powers = _powers(logs[chosen], labels, counted)
+            kept = _largest(chosen, powers * sizes[chosen], most)
+            if len(kept) in (0, len(chosen)):
                 break
             chosen = kept
-        weights = np.zeros(len(found))
-        weights[chosen] = shares
-        mixed = sum(weights[m] * P[m] for m in chosen)
-        slope, offset = calibrated(_logarithm(mixed), labels, counted)
-        return cls(weights, slopes, offsets, slope, offset)
+        pooled = np.zeros(len(found))
+        pooled[chosen] = powers
+        weights = pooled * sizes
+        if not weights.any():  # nothing is better than the shares of the classes: the best alone
+            weights[losses.argmin()] = 1.0
+        weights /= weights.sum()
+        shown = np.divide(pooled * slopes, weights, out=np.zeros(len(found)), where=weights > 0)
+        return cls(weights, shown, pooled @ offsets)
 
-    def take(self, kept: np.ndarray) -> ClassMixture:
-        """Return the mixture of some members, those that have a weight among them."""
-        return ClassMixture(
-            self.weights[kept], self.slopes[kept], self.offsets[kept], self.slope, self.offset
-        )
+    def take(self, kept: np.ndarray) -> LogPool:
+        """Return the pool of some members, those that have a weight among them."""
+        return LogPool(self.weights[kept], self.slopes[kept], self.offset)
 
     def scores(self, values: list[np.ndarray]) -> np.ndarray:
         """Return the logarithms of the probabilities, up to a number for each row."""
-        mixed = sum(
-            w * _softmax(v, s, o)
-            for w, v, s, o in zip(self.weights, values, self.slopes, self.offsets, strict=True)
+        scaled = (
+            w * s * two_columns(v)
+            for w, s, v in zip(self.weights, self.slopes, values, strict=True)
             if w
         )
-        return self.slope * _logarithm(mixed) + self.offset
+        return np.asarray(sum(scaled, self.offset))
 
     def __call__(self, values: list[np.ndarray]) -> np.ndarray:
         return np.asarray(softmax(self.scores(values), axis=1))
 
 
-def _softmax(values: np.ndarray, slope: float, offsets: np.ndarray) -> np.ndarray:
-    return np.asarray(softmax(slope * two_columns(values) + offsets, axis=1))
+def _powers(logs: np.ndarray, labels: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Return powers w ≥ 0 of probabilities, given by their logarithms, of least log loss.
+
+    They are drawn to 1/m, as much as so many rows would count.
+    """
+    m, n, _ = logs.shape
+    rows = np.arange(n)
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        pooled = log_softmax(np.tensordot(w, logs, 1), axis=1)
+        off = np.exp(pooled)
+        off[rows, labels] -= 1.0
+        away = w - 1.0 / m
+        value = PRIOR * m * float(away @ away) - float(counted @ pooled[rows, labels])
+        slopes = np.tensordot(logs, counted[:, None] * off, 2) + 2 * PRIOR * m * away
+        return value, slopes
+
+    found = minimize(
+        loss, np.full(m, 1.0 / m), jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * m
+    )
+    return np.asarray(found.x)
 
 
-def _logarithm(P: Any) -> np.ndarray:
-    return np.log(np.maximum(P, NOTHING))
-
-
-def _shares(right: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Return the weights of a mixture of largest likelihood, by expectation and maximisation."""
-    n, m = right.shape
-    shares = np.full(m, 1.0 / m)
-    for _ in range(ROUNDS):
-        belongs = right * shares
-        belongs *= (counted / belongs.sum(axis=1))[:, None]
-        shares = (belongs.sum(axis=0) + PRIOR) / (n + m * PRIOR)
-    return shares
+def _size(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return how far values of classes are from their mean, the root of the mean square."""
+    squares = ((values - values.mean(axis=1, keepdims=True)) ** 2).mean(axis=1)
+    return float(np.sqrt(np.average(squares, weights=weights)))
 
 
 def two_columns(values: np.ndarray) -> np.ndarray:
@@ -164,7 +175,7 @@ def calibrated(
     n, k = values.shape
     hot = labels[:, None] == np.arange(k)
     weights = weights / weights.sum()
-    size = float(np.sqrt(weights @ ((values - values.mean(axis=1, keepdims=True)) ** 2).mean(1)))
+    size = _size(values, weights)
     unit = 1.0 / size if size > 0 else 1.0
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
