@@ -374,3 +374,19 @@ def test_categories_are_text_for_those_that_want_text():
     assert found["a"].tolist() == ["x", "gap"] and found["b"].isna().tolist() == [False, True]
     assert X["a"].isna().tolist() == [False, True]
     assert tables.CATALOGUE.exists()
+
+
+def test_both_kinds_are_ranked_together_and_those_held_back_alone(tmp_path):
+    a = {"table": "a", "task": "regression", "rows": 9, "split": 0}
+    b = {"table": "b", "task": "classes", "rows": 8, "split": 0, "test_rows": 10}
+    lines = [a | {"method": "mercer", "rmse": 1.0}, a | {"method": "catboost", "rmse": 2.0}]
+    lines += [b | {"method": "mercer", "error": 0.2}, b | {"method": "catboost", "error": 0.1}]
+    lines[0]["coverage"] = 0.9
+    found = summary.compare_both(lines)
+    assert found.tables == ["a", "b"]
+    assert {s.method: s.rank for s in found.standings} == {"mercer": 1.5, "catboost": 1.5}
+    ratio = next(s.ratio for s in found.standings if s.method == "mercer")
+    assert ratio == pytest.approx(np.sqrt(0.5 * 0.25 / 0.15))  # half a row is added to an error
+    page = summary.write(lines, tmp_path / "page", held_back={"b"})[0].read_text()
+    assert "Tables held back, 1 of these" in page and "| b * | 8 | 1 | error rate | 0.25 |" in page
+    assert "on 1 of 1 tables" in page and "| a | 9 | 1 | RMSE | **1** | 2 |" in page

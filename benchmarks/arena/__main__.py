@@ -3,6 +3,7 @@
     python -m benchmarks.arena                  every table that is not held back, every method
     python -m benchmarks.arena --small          ten small tables, five methods: about ten minutes
     python -m benchmarks.arena --held-back      the tables that are held back, and only those
+    python -m benchmarks.arena --all            all tables
     python -m benchmarks.arena --list           the tables
     python -m benchmarks.arena --check          loads every table: sums, and none twice
     python -m benchmarks.arena --summary PATH   PATH.md and PATH-*.svg of the results so far
@@ -47,6 +48,7 @@ def main(words: list[str] | None = None) -> None:
     add = parser.add_argument
     add("--small", action="store_true", help="the small selection")
     add("--held-back", action="store_true", help="the tables that are held back")
+    add("--all", action="store_true", help="all tables, those that are held back too")
     add("--list", action="store_true", help="print the tables")
     add("--check", action="store_true", help="load the tables")
     add("--summary", type=Path, metavar="PATH", help="write a page and pictures")
@@ -62,8 +64,8 @@ def main(words: list[str] | None = None) -> None:
     told = parser.parse_args(words)
 
     entries = _chosen(parser, told)
-    part = "held-back" if told.held_back else "small" if told.small else "whole"
-    results = told.results or RESULTS / f"{part}.jsonl"
+    parts = {"small": entries} if told.small else _by_part(entries)
+    where = {part: told.results or RESULTS / f"{part}.jsonl" for part in parts}
     if told.list:
         for entry in entries:
             where = f"{entry.package} {entry.loader}".strip() if entry.package else "a file"
@@ -84,15 +86,26 @@ def main(words: list[str] | None = None) -> None:
         chosen = set(told.methods or METHODS)
         lines = [
             line
-            for line in read_results(results)
+            for path in dict.fromkeys(where.values())
+            for line in read_results(path)
             if line["table"] in names and line["method"] in chosen
         ]
-        for path in summary.write(lines, told.summary, told.against):
+        held_back = {entry.name for entry in entries if entry.held_back}
+        for path in summary.write(lines, told.summary, told.against, held_back):
             print(path)
     else:
         methods = told.methods or (SMALL["methods"] if told.small else list(METHODS))
         splits = told.splits or (SMALL["splits"] if told.small else 5)
-        run(entries, methods, results, splits=splits, limit=told.limit, again=told.again)
+        for part, some in parts.items():
+            run(some, methods, where[part], splits=splits, limit=told.limit, again=told.again)
+
+
+def _by_part(entries: list[Entry]) -> dict[str, list[Entry]]:
+    """Return tables by the file that their results are in."""
+    parts: dict[str, list[Entry]] = {}
+    for entry in entries:
+        parts.setdefault("held-back" if entry.held_back else "whole", []).append(entry)
+    return parts
 
 
 def _chosen(parser: argparse.ArgumentParser, told: argparse.Namespace) -> list[Entry]:
@@ -102,9 +115,13 @@ def _chosen(parser: argparse.ArgumentParser, told: argparse.Namespace) -> list[E
     for name in wanted:
         if name not in entries:
             parser.error(f"--tables {name}: there is no such table; --list prints them")
-        if told.tables and entries[name].held_back and not (told.held_back or told.check):
-            parser.error(f"--tables {name} is held back; --held-back asks for such tables")
-    whatever = told.list or told.check  # held back or not
+        if (
+            told.tables
+            and entries[name].held_back
+            and not (told.held_back or told.all or told.check)
+        ):
+            parser.error(f"--tables {name} is held back; --held-back or --all asks for such tables")
+    whatever = told.list or told.check or told.all  # held back or not
     chosen = [
         entry
         for entry in map(entries.get, wanted)

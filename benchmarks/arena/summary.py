@@ -8,7 +8,7 @@ the last rank and no ratio, and the page counts it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-__all__ = ["MEASURES", "Comparison", "Standing", "compare", "write"]
+__all__ = ["MEASURES", "Comparison", "Standing", "compare", "compare_both", "write"]
 
 MEASURES = {
     "rmse": ("regression", "RMSE"),
     "error": ("classes", "error rate"),
     "log_loss": ("classes", "log loss"),
 }
+WITHIN = (0.88, 0.92)  # where a coverage of 90 % is called right
 #: The worst ratio of a method is that against the best of the method compared with and of this one.
 PEER = "rbf"
 LEVEL = 0.05  # of the critical difference
@@ -64,6 +65,26 @@ class Comparison:
 
 def compare(lines: Iterable[dict], measure: str, against: str = "catboost") -> Comparison:
     """Compare the methods that have a measure."""
+    return _compared(measure, *_scores(lines, measure), against)
+
+
+def compare_both(lines: Iterable[dict], against: str = "catboost") -> Comparison:
+    """Compare methods on tables of both kinds, by RMSE and by error rate."""
+    lines = list(lines)
+    numbers, classes = _scores(lines, "rmse"), _scores(lines, "error")
+    methods = [m for m in numbers[0] if m in classes[0]]
+    both = np.vstack(
+        [scores[:, [known.index(m) for m in methods]] for known, _, _, scores in (numbers, classes)]
+    )
+    return _compared(
+        "both", methods, numbers[1] + classes[1], numbers[2] + classes[2], both, against
+    )
+
+
+def _scores(
+    lines: Iterable[dict], measure: str
+) -> tuple[list[str], list[str], list[str], np.ndarray]:
+    """Return methods, tables, tables that are unfinished, and the scores (tables, methods)."""
     task = MEASURES[measure][0]
     cells: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
@@ -73,17 +94,27 @@ def compare(lines: Iterable[dict], measure: str, against: str = "catboost") -> C
         m for row in cells.values() for m, found in row.items() if any(measure in x for x in found)
     }
     methods = sorted(has_it)
-    if against not in has_it:
-        raise ValueError(
-            f"against={against!r} has no {MEASURES[measure][1]} in the results; "
-            f"give one of {methods}."
-        )
     tables, unfinished = [], []
     for name, row in sorted(cells.items()):
         splits = {tuple(sorted(x["split"] for x in row.get(m, []))) for m in methods}
         (tables if len(splits) == 1 and splits != {()} else unfinished).append(name)
     scores = np.array([[_score(cells[t][m], measure) for m in methods] for t in tables])
-    scores = scores.reshape(len(tables), len(methods))
+    return methods, tables, unfinished, scores.reshape(len(tables), len(methods))
+
+
+def _compared(
+    measure: str,
+    methods: list[str],
+    tables: list[str],
+    unfinished: list[str],
+    scores: np.ndarray,
+    against: str,
+) -> Comparison:
+    words = MEASURES[measure][1] if measure in MEASURES else "score"
+    if against not in methods:
+        raise ValueError(
+            f"against={against!r} has no {words} in the results; give one of {methods}."
+        )
     ranks = stats.rankdata(scores, axis=1)
     reference = scores[:, methods.index(against)]
     best = np.minimum(reference, scores[:, methods.index(PEER)] if PEER in methods else np.inf)
@@ -126,26 +157,82 @@ def _score(lines: list[dict], measure: str) -> float:
 # ---- the page ----
 
 
-def write(lines: list[dict], path: Path, against: str = "catboost") -> list[Path]:
-    """Write PATH.md, and a picture for each measure; return the files."""
+def write(
+    lines: list[dict], path: Path, against: str = "catboost", held_back: Collection[str] = ()
+) -> list[Path]:
+    """Write PATH.md, and a picture for each measure and for both kinds; return the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     page, files = ["# The arena", ""], []
     versions = sorted({line["version"] for line in lines if "version" in line})
     page += [f"Versions: {', '.join(versions)}.", ""]
-    for measure, (task, words) in MEASURES.items():
-        if not any(measure in line for line in lines):
-            continue
+
+    def picture_of(found: Comparison, words: str) -> list[str]:
+        if not found.tables or len(found.standings) < 2:
+            return []
+        picture = path.with_name(f"{path.name}-{found.measure.replace('_', '-')}.svg")
+        draw(found, picture)
+        files.append(picture)
+        return [f"![Mean ranks by {words}]({picture.name})", ""]
+
+    present = [m for m in MEASURES if any(m in line for line in lines)]
+    if {"rmse", "error"} <= set(present):
+        found = compare_both(lines, against)
+        page += ["## Both kinds: RMSE and error rate", "", _heading(found, against), ""]
+        page += [*_table(found, lines, against), "", *picture_of(found, "RMSE and error rate")]
+    for measure in present:
+        task, words = MEASURES[measure]
         found = compare(lines, measure, against)
         page += [f"## {task.capitalize()}: {words}", "", _heading(found, against), ""]
-        page += [*_table(found, lines, against), ""]
-        if found.tables and len(found.standings) > 1:
-            picture = path.with_name(f"{path.name}-{measure.replace('_', '-')}.svg")
-            draw(found, picture)
-            files.append(picture)
-            page += [f"![Mean ranks by {words}]({picture.name})", ""]
+        page += [*_table(found, lines, against), "", *picture_of(found, words)]
+        if measure == "rmse":
+            page += [*_coverage(lines, found.tables), ""]
+        held = [line for line in lines if line["table"] in held_back]
+        if any(measure in line for line in held):
+            only = compare(held, measure, against)
+            page += [f"Tables held back, {len(only.tables)} of these:", ""]
+            page += [*_table(only, held, against), ""]
+    page += ["## Table by table", "", *_tables(lines, against, held_back), ""]
     text = path.with_name(f"{path.name}.md")
     text.write_text("\n".join(page), encoding="utf-8")
     return [text, *files]
+
+
+def _coverage(lines: list[dict], tables: list[str]) -> list[str]:
+    """Say on how many tables the intervals of a method cover what they say."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        if "coverage" in line and line["table"] in tables:
+            found[line["method"]][line["table"]].append(line["coverage"])
+    low, high = WITHIN
+    told = []
+    for method, row in found.items():
+        right = sum(low <= np.mean(values) <= high for values in row.values())
+        told.append(
+            f"90 % intervals of {method} hold {low:.0%} to {high:.0%} of the test rows, in the "
+            f"mean over the splits, on {right} of {len(row)} tables."
+        )
+    return told
+
+
+def _tables(lines: list[dict], against: str, held_back: Collection[str]) -> list[str]:
+    """Return a row for each table: the scores of all methods, the least of them in bold."""
+    methods = sorted({line["method"] for line in lines}, key=lambda m: (m != "mercer", m))
+    head = ["table", "rows", "splits", "score", *methods]
+    rows = [head, ["---"] * len(head)]
+    for measure in ("rmse", "error"):
+        known, tables, _, scores = _scores(lines, measure)
+        size = {line["table"]: line.get("rows", "") for line in lines}
+        for name, row in zip(tables, scores, strict=True):
+            value = dict(zip(known, row, strict=True))
+            splits = len({line["split"] for line in lines if line["table"] == name})
+            cells = [f"{name} *" if name in held_back else name, str(size[name]), str(splits)]
+            cells.append(MEASURES[measure][1])
+            for method in methods:
+                text = f"{value[method]:.4g}" if np.isfinite(value.get(method, np.inf)) else "–"
+                cells.append(f"**{text}**" if value.get(method) == row.min() else text)
+            rows.append(cells)
+    note = "A star marks tables that were held back; half a row of all is added to an error rate."
+    return [*(f"| {' | '.join(row)} |" for row in rows), "", note]
 
 
 def _heading(found: Comparison, against: str) -> str:
@@ -164,6 +251,7 @@ def _table(found: Comparison, lines: list[dict], against: str) -> list[str]:
         "rmse": {"coverage": ".3f", "width": ".2f"},
         "error": {},
         "log_loss": {"calibration": ".3f"},
+        "both": {},
     }[found.measure]
     head = ["method", "ratio", "wins", "mean rank", "p", "worst", "failed", *others]
     head += ["fit, s", "predict, s"]
