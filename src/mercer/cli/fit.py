@@ -40,9 +40,9 @@ from mercer.models import (
     TableClassifier,
     TableRegressor,
 )
+from mercer.models.metric import Compared
 from mercer.models.tables import (
     TUNING_ROWS,
-    Compared,
     enough_to_tune,
     kernel_for,
     model_for,

@@ -1,4 +1,5 @@
 from mercer.features.centred import centred_rows as centred_rows
+from mercer.features.coordinates import PrincipalCoordinates as PrincipalCoordinates
 from mercer.features.counts import SparseCounts as SparseCounts
 from mercer.features.fourier import RandomFourierFeatures as RandomFourierFeatures
 from mercer.features.landmarks import choose_landmarks as choose_landmarks

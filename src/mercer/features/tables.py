@@ -1,4 +1,4 @@
-"""Columns of a table to vectors: numbers standardised, categories at unit distance."""
+"""Columns of a table to vectors: numbers standardised, categories at unit distance, text mapped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mercer.domains.blocks import Block, no_weight
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, WrongType, naming, speaks, who
 from mercer.estimator import set_params, takes_blocks
-from mercer.kernels import StreamedMoments, moments
+from mercer.features.coordinates import PrincipalCoordinates
+from mercer.kernels import Kernel, StreamedMoments, moments
 from mercer.memory import require_memory
 from mercer.settings import get_config
 
@@ -24,11 +25,16 @@ from mercer.settings import get_config
 
 
 class NamedColumn(NamedTuple):
-    """A named column: its values, and the kind it would have on its own."""
+    """A named column: its values, and the kind that is known of it."""
 
     name: str
     values: np.ndarray
-    kind: str  # "number" or "category"
+    known: str = ""  # "number" or "category"; "" where the values tell it
+
+    @property
+    def kind(self) -> str:
+        """The kind it would have on its own, "number" or "category"; other columns are refused."""
+        return self.known or _kind(self.values, self.name)
 
     def labels(self) -> list[str | None]:
         """Text that identifies each value as a category; None where it is missing."""
@@ -49,7 +55,7 @@ def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
         return [
             NamedColumn(name, declared[name], "category")
             if name in declared
-            else NamedColumn(name, values, _kind(values, name))
+            else NamedColumn(name, values)
             for name, values in zip(table.names, table.columns, strict=True)
         ], True
     try:
@@ -63,7 +69,7 @@ def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
     names = [f"x{j}" for j in range(A.shape[1])]
     if A.dtype.kind == "b":
         A = A.astype(np.float64)
-    return [NamedColumn(n, A[:, j], _kind(A[:, j], n)) for j, n in enumerate(names)], False
+    return [NamedColumn(n, A[:, j]) for j, n in enumerate(names)], False
 
 
 def ordered_columns(
@@ -218,7 +224,17 @@ def _key(value: Any) -> str | None:
 _HALF = 2.0**-0.5
 _BLOCKS = 4  # so many are read, encoded, held and multiplied at once
 _CATEGORY = 2000  # bytes of memory that a category is worth at least
-_NO_MOMENTS = (0.0, 0.0, 1.0)  # of a column of categories
+_NO_MOMENTS = (0.0, 0.0, 1.0)  # of a column that holds no numbers
+_KINDS = ("number", "category", "kernel", "left out")
+_SAMPLE = 20_000  # rows of blocks that coordinates are found from
+
+
+def _has_maps(encoder: Any) -> bool:
+    """Whether the columns that a kernel compares have coordinates, and no others."""
+    return all(
+        isinstance(map, PrincipalCoordinates) == (kind == "kernel")
+        for map, kind in zip(encoder._maps, encoder.kinds_, strict=True)
+    )
 
 
 def _has_categories(known: Any) -> bool:
@@ -236,23 +252,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     was not seen in ``fit``, or was too rare to keep, becomes the zero vector: it is at distance
     :math:`1/\sqrt 2` of every known category and 0 of every other unknown one.
 
+    A column with a kernel of its own, of text, strings or graphs, becomes principal coordinates:
+    its projections on the directions of largest variance in the feature space, 100 at most, found
+    from 1000 landmarks at most, and scaled so that two rows are at a mean squared distance of 1.
+
     Parameters
     ----------
     categorical : sequence of str or int, or str, optional
         Columns, by name or position, to be read as categories although they hold numbers.
     max_categories : int, default=100
         The most frequent categories kept of each column; the others count as unknown.
+    kernels : dict of str or int to Kernel or None, optional
+        Kernels of columns, by name or position, such as
+        ``{"notes": BagOfWords().with_missing()}``; None leaves a column out.
 
     Attributes
     ----------
     columns_ : tuple of str
         Names of the columns, in order; ``x0, x1, ...`` when fitted on an array.
     kinds_ : tuple of str
-        For each column ``"number"`` or ``"category"``.
+        For each column ``"number"``, ``"category"``, ``"kernel"`` or ``"left out"``.
     fill_, mean_, scale_ : ndarray of shape (n_columns,)
-        Median, mean and standard deviation of each column of numbers (0, 0, 1 for categories).
+        Median, mean and standard deviation of each column of numbers (0, 0, 1 for others).
     categories_ : tuple of tuple
-        For each column its categories as text, ``None`` standing for missing; empty for numbers.
+        For each column its categories as text, ``None`` standing for missing; empty for others.
+    maps_ : tuple
+        For each column with a kernel what turns its values into coordinates; None for others.
 
     Examples
     --------
@@ -274,26 +299,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "n_features_in_": state.SizeOf("d"),
             "columns_": state.Tuple("d", lambda name: isinstance(name, str)),
             "named_": state.Such(bool),
-            "kinds_": state.Tuple("d", lambda kind: kind in ("number", "category")),
+            "kinds_": state.Tuple("d", lambda kind: kind in _KINDS),
             "fill_": state.Doubles("d"),
             "mean_": state.Doubles("d"),
             "scale_": state.Doubles("d"),
             "categories_": state.Tuple("d", _has_categories),
+            "maps_": state.Spare(state.Tuple("d", lambda map: True)),
         },
         state.PARTS_MISFIT,
         lacks=state.PARTS_MISFIT,
     )
     _rules = (
         (state.PARTS_MISFIT, lambda encoder: len(set(encoder.columns_)) == encoder.n_features_in_),
+        (state.PARTS_MISFIT, _has_maps),
     )
     _learned = tuple(_state)
 
     set_params = set_params
 
     @naming
-    def __init__(self, categorical: Sequence[str | int] | None = None, max_categories: int = 100):
+    def __init__(
+        self,
+        categorical: Sequence[str | int] | None = None,
+        max_categories: int = 100,
+        kernels: Mapping[Any, Kernel | None] | None = None,
+    ):
         self.categorical = categorical
         self.max_categories = max_categories
+        self.kernels = kernels
 
     @speaks("TableEncoder")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
@@ -320,26 +353,35 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         columns, named = read_columns(X)
         weight = _weights(sample_weight, len(columns[0].values))
-        forced = self._forced([c.name for c in columns])
+        names = [c.name for c in columns]
+        forced, own = self._forced(names), self._own(names)
         kinds, found, categories = [], [], []
         for column in columns:
-            if column.kind == "category" or column.name in forced:
-                kinds.append("category")
+            kind = _own_kind(column.name, own)
+            kind = kind or ("category" if column.name in forced else column.kind)
+            kinds.append(kind)
+            known: tuple[str | None, ...] = ()
+            if kind == "category":
                 count = _counted({}, column.labels(), weight)
-                categories.append(_frequent(count, int(self.max_categories)))
-                found.append(_NO_MOMENTS)
-            else:
-                kinds.append("number")
-                categories.append(())
-                found.append(moments(numbers(column), weight))
-        return self._keep(tuple(c.name for c in columns), named, kinds, found, categories)
+                known = _frequent(count, int(self.max_categories))
+            categories.append(known)
+            found.append(moments(numbers(column), weight) if kind == "number" else _NO_MOMENTS)
+        maps = _mapped(columns, own, weight)
+        return self._keep(tuple(names), named, kinds, found, categories, maps)
 
     def _keep(
-        self, names: tuple[str, ...], named: bool, kinds: list, found: list, categories: list
+        self,
+        names: tuple[str, ...],
+        named: bool,
+        kinds: list,
+        found: list,
+        categories: list,
+        maps: list,
     ) -> TableEncoder:
         self.columns_, self.named_, self.kinds_ = names, named, tuple(kinds)
         self.fill_, self.mean_, self.scale_ = map(np.array, zip(*found, strict=True))
         self.categories_ = tuple(categories)
+        self.maps_ = tuple(maps)
         self.n_features_in_ = len(names)
         return self
 
@@ -347,9 +389,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Fit on rows in blocks: the first pass says what a column holds, the others count it."""
         first, named = read_columns(blocks.first().X)
         names, known = tuple(c.name for c in first), partial(_arranged, first, named)
-        texts, most, weight = self._forced(list(names)), 0, 0.0
-        streams = {n: StreamedMoments() for n in names if n not in texts}
-        for block, columns in _blocks_of_columns(blocks, known):
+        own = self._own(list(names))
+        texts, most, weight = self._forced(list(names)) - set(own), 0, 0.0
+        streams = {n: StreamedMoments() for n in names if n not in texts and n not in own}
+        for block, columns in _blocks_of_columns(blocks, known, own):
             most = max(most, len(block))
             weight += len(block) if block.weight is None else float(block.weight.sum())
             texts |= {c.name for c in columns if c.kind == "category"}
@@ -361,7 +404,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for turn in range(1, StreamedMoments.PASSES if streams else 2):
             for stream in streams.values():
                 stream.end_of_pass()
-            for block, columns in _blocks_of_columns(blocks, known):
+            for block, columns in _blocks_of_columns(blocks, known, own):
                 _add_numbers(columns, streams, texts, block.weight)
                 for column in columns if turn == 1 else ():
                     if column.name in counts:
@@ -371,10 +414,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             stream.end_of_pass()
         limit = int(self.max_categories)
         categories = [_frequent(counts[n], limit) if n in texts else () for n in names]
-        _require_room(most, len(streams) + sum(map(len, categories)))
-        kinds = ["category" if n in texts else "number" for n in names]
-        found = [_NO_MOMENTS if n in texts else streams[n].result() for n in names]
-        return self._keep(names, named, kinds, found, categories)
+        maps: list[PrincipalCoordinates | None] = [None] * len(names)
+        if any(kernel is not None for kernel in own.values()):
+            some, _, weights = blocks.sample(_SAMPLE, 0, with_targets=True)
+            maps = _mapped(known(some), own, weights)
+        lengths = [len(one) for one in maps if one is not None]
+        _require_room(most, len(streams) + sum(map(len, categories)) + sum(lengths))
+        kinds = [_own_kind(n, own) or ("category" if n in texts else "number") for n in names]
+        found = [streams[n].result() if n in streams else _NO_MOMENTS for n in names]
+        return self._keep(names, named, kinds, found, categories, maps)
+
+    def _own(self, names: list[str]) -> dict[str, Kernel | None]:
+        """Return the kernels of columns by name."""
+        if not isinstance(self.kernels, Mapping | None):
+            raise InvalidInput(
+                f"TableEncoder: kernels={self.kernels!r}; give a dict from column to kernel."
+            )
+        for key, kernel in (self.kernels or {}).items():
+            if not isinstance(kernel, Kernel | None):
+                raise InvalidInput(
+                    f"TableEncoder: kernels gives the column {key!r} {kernel!r}; give a kernel, "
+                    "such as BagOfWords().with_missing(), or None to leave the column out."
+                )
+        return {_column_name(k, names, "kernels"): v for k, v in (self.kernels or {}).items()}
 
     @takes_blocks
     @speaks("TableEncoder")
@@ -399,15 +461,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = ordered_columns(columns, named, self.columns_, self.named_)
         out = np.zeros((len(columns[0].values), self._width))
         start = 0
-        for j, column in enumerate(columns):
-            if self.kinds_[j] == "number":
-                out[:, start] = self._standardised(column, j)
-                start += 1
-                continue
-            codes = category_codes(column, self.categories_[j])
-            known = np.flatnonzero(codes >= 0)
-            out[known, start + codes[known]] = _HALF
-            start += len(self.categories_[j])
+        for j, (column, width, map) in enumerate(
+            zip(columns, self.widths, self._maps, strict=True)
+        ):
+            part = out[:, start : start + width]
+            if map is not None:
+                part[:] = map(column.values.tolist())
+            elif self.kinds_[j] != "left out" and column.kind:  # dates and the like are refused
+                if self.kinds_[j] == "number":
+                    part[:, 0] = self._standardised(column, j)
+                else:
+                    codes = category_codes(column, self.categories_[j])
+                    known = np.flatnonzero(codes >= 0)
+                    part[known, codes[known]] = _HALF
+            start += width
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -421,7 +488,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of str
-            ``"age"`` for numbers, ``"site=a"`` for categories, ``"site=<missing>"`` for missing.
+            ``"age"`` for numbers, ``"site=a"`` for categories, ``"site=<missing>"`` for missing,
+            ``"notes[0]"`` for coordinates.
         """
         check_is_fitted(self)
         names: Sequence[str] = self.columns_
@@ -435,9 +503,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     f"({self.n_features_in_}), got {len(names)}"
                 )
         out: list[str] = []
-        for name, kind, known in zip(names, self.kinds_, self.categories_, strict=True):
+        for name, kind, known, map in zip(
+            names, self.kinds_, self.categories_, self._maps, strict=True
+        ):
             if kind == "number":
                 out.append(name)
+            elif map is not None:
+                out.extend(f"{name}[{i}]" for i in range(len(map)))
             else:
                 out.extend(f"{name}={'<missing>' if c is None else c}" for c in known)
         return np.asarray(out, dtype=object)
@@ -453,11 +525,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         state.check_state(self, fitted=True)
 
     @property
-    def _width(self) -> int:
-        return sum(
-            1 if kind == "number" else len(known)
-            for kind, known in zip(self.kinds_, self.categories_, strict=True)
+    def widths(self) -> tuple[int, ...]:
+        """How many coordinates of the vectors each column has."""
+        check_is_fitted(self)
+        return tuple(
+            1 if kind == "number" else len(known if map is None else map)
+            for kind, known, map in zip(self.kinds_, self.categories_, self._maps, strict=True)
         )
+
+    @property
+    def _width(self) -> int:
+        return sum(self.widths)
+
+    @property
+    def _maps(self) -> tuple[PrincipalCoordinates | None, ...]:
+        """`maps_`; none of an encoder from a file of version 0.1.0."""
+        return getattr(self, "maps_", None) or (None,) * len(self.kinds_)
 
     def _forced(self, names: list[str]) -> set[str]:
         forced = set()
@@ -467,15 +550,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"TableEncoder: categorical={asked!r}; give names or positions of columns."
             )
         for key in asked if asked is not None else ():
-            if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
-                forced.add(names[key])
-            elif key in names:
-                forced.add(str(key))
-            else:
-                raise InvalidInput(
-                    f"TableEncoder: categorical names the column {key!r}, "
-                    f"which is not in the table; {listed('its columns are', names)}."
-                )
+            forced.add(_column_name(key, names, "categorical"))
         return forced
 
     def _standardised(self, column: NamedColumn, j: int) -> np.ndarray:
@@ -501,6 +576,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _own_kind(name: str, own: Mapping[str, Kernel | None]) -> str:
+    """Return the kind of a column of which a kernel is told, "" of others."""
+    if name not in own:
+        return ""
+    return "left out" if own[name] is None else "kernel"
+
+
+def _mapped(
+    columns: list[NamedColumn], own: Mapping[str, Kernel | None], weight: np.ndarray | None
+) -> list[PrincipalCoordinates | None]:
+    """Return the coordinates of each column with a kernel, None for others."""
+    kernels = [own.get(c.name) for c in columns]
+    return [
+        None if kernel is None else PrincipalCoordinates.of(kernel, c.values.tolist(), weight)
+        for c, kernel in zip(columns, kernels, strict=True)
+    ]
+
+
+def _column_name(key: Any, names: list[str], option: str) -> str:
+    """Return the name of a column that an option gives by name or position."""
+    if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
+        return names[key]
+    if key in names:
+        return str(key)
+    raise InvalidInput(
+        f"TableEncoder: {option} names the column {key!r}, "
+        f"which is not in the table; {listed('its columns are', names)}."
+    )
+
+
 def _arranged(known: list[NamedColumn], by_name: bool, X: Any) -> list[NamedColumn]:
     """Return the columns of a block, in the order of the first block."""
     columns, named = read_columns(X)
@@ -508,12 +613,12 @@ def _arranged(known: list[NamedColumn], by_name: bool, X: Any) -> list[NamedColu
 
 
 def _blocks_of_columns(
-    blocks: RowBlocks, known: Callable[[Any], list[NamedColumn]]
+    blocks: RowBlocks, known: Callable[[Any], list[NamedColumn]], own: Mapping[str, Any]
 ) -> Iterator[tuple[Block, list[NamedColumn]]]:
-    """Yield each block and its columns; what is refused is named by file and row."""
+    """Yield each block and its columns but for `own` ones; refusals name file and row."""
     for block in blocks:
         try:
-            columns = known(block.X)
+            columns = [column for column in known(block.X) if column.name not in own]
             for column in columns:
                 if column.kind == "number":
                     numbers(column)

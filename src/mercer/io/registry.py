@@ -37,7 +37,7 @@ from mercer.domains import (
 )
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import Plan
-from mercer.features import TableColumns, table, table_params
+from mercer.features import PrincipalCoordinates, TableColumns, table, table_params
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.gp import FROZEN, Search, prior_of_params, prior_params
@@ -327,6 +327,12 @@ def closed_list() -> dict[str, Form]:
         plain_form("value:Function", Function, _function_params, _function),
         plain_form("value:Table", Table, table_params, table),
         plain_form("value:TableColumns", TableColumns, vars, TableColumns.from_parts),
+        plain_form(
+            "value:PrincipalCoordinates",
+            PrincipalCoordinates,
+            vars,
+            PrincipalCoordinates.from_parts,
+        ),
         plain_form("value:Graph", Graph, Graph._arrays, Graph.from_arrays),
         *map(_packed_form, (StringCollection, BagCollection, GraphCollection, SeriesCollection)),
         *map(_packed_form, (NodeCollection, CategoryCollection, IncompleteCollection)),

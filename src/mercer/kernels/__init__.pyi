@@ -121,6 +121,7 @@ from mercer.kernels.tables import (
     identifier as identifier,
     kernel_on_columns as kernel_on_columns,
     moments as moments,
+    own_kernel as own_kernel,
 )
 from mercer.kernels.text import BagOfWords as BagOfWords
 from mercer.kernels.time_series import GlobalAlignment as GlobalAlignment

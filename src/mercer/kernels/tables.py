@@ -460,7 +460,7 @@ def kernel_on_columns(
         groups.append(Categorical(_similarity(len(of("category")))).on(of("category")))
     for column in columns:
         part = (own or {}).get(column.key)
-        part = part or _own_kernel(contents[column.key].kind, column.declared)
+        part = part or own_kernel(contents[column.key].kind, column.declared)
         if part is not None:
             groups.append(part.on(column.key))
     if not groups:
@@ -479,7 +479,7 @@ def kernel_on_columns(
     return product
 
 
-def _own_kernel(kind: str, order: tuple | None) -> Kernel | None:
+def own_kernel(kind: str, order: tuple | None = None) -> Kernel | None:
     """Return the kernel of a column that is a group by itself."""
     from mercer.kernels.graphs import WeisfeilerLehman
     from mercer.kernels.strings import Spectrum

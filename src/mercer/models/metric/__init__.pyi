@@ -2,5 +2,10 @@ from mercer.models.metric.feature_machines import (
     FeatureMachineClassifier as FeatureMachineClassifier,
     FeatureMachineRegressor as FeatureMachineRegressor,
 )
+from mercer.models.metric.strings import (
+    Compared as Compared,
+    has_free_columns as has_free_columns,
+    string_kernels as string_kernels,
+)
 
 __all__ = ["FeatureMachineClassifier", "FeatureMachineRegressor"]

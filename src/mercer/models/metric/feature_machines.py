@@ -30,13 +30,14 @@ from mercer.estimator import (
     set_params,
     takes_blocks,
 )
-from mercer.features import TableEncoder
+from mercer.features import TableEncoder, read_rows
 from mercer.models.metric import streams
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.members import Choice, Chosen, class_values
-from mercer.models.metric.scores import NormalScores, numbers_of
+from mercer.models.metric.scores import NormalScores, groups_of, numbers_of
 from mercer.models.metric.stacking import LogPool, Mean
 from mercer.models.metric.streams import CodedLabels, UnitTargets, coded_columns
+from mercer.models.metric.strings import free_kernels, has_free_columns
 
 FEWEST = 5  # rows
 
@@ -72,6 +73,8 @@ class FeatureMachine(BaseEstimator):
     }
     _rules = ((state.PARTS_MISFIT, _fits_its_members),)
 
+    _has_classes = False
+
     set_params = set_params
 
     @naming
@@ -102,7 +105,8 @@ class FeatureMachine(BaseEstimator):
             raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
         with _encoding():
             if encoder is None:
-                encoder = TableEncoder(self.categorical, self.max_categories)
+                kernels = self._kernels(X, y, sample_weight)
+                encoder = TableEncoder(self.categorical, self.max_categories, kernels)
                 encoder.fit(X, sample_weight=sample_weight)
             Z = encoder.transform(X)
         if len(Z) < FEWEST:
@@ -111,6 +115,23 @@ class FeatureMachine(BaseEstimator):
                 f"give {FEWEST} or more, or use KernelRidge."
             )
         return encoder, Z
+
+    def _kernels(self, X: Any, y: Any, sample_weight: Any) -> dict[Any, Any] | None:
+        """Return kernels for columns of text, strings and graphs; None where there are none."""
+        if isinstance(X, np.ndarray) and X.dtype != object:
+            return None
+        said = () if self.categorical is None else self.categorical
+        try:
+            Z = read_rows(X, None)
+            if not has_free_columns(Z, said):
+                return None
+        except (InvalidInput, TypeError):
+            return None  # of what is no table, the encoder speaks
+        y = self._checked_target(y, len(Z))
+        weights = check_weights(sample_weight, len(Z), relative=True)
+        if weights is not None:
+            Z, y = Z.take(weights > 0), y[weights > 0]
+        return free_kernels(Z, y, classes=self._has_classes, categorical=said)
 
     def _learn(
         self, encoder: TableEncoder, rows: EncodedRows, labels: np.ndarray | None, clock: Clock
@@ -168,11 +189,12 @@ class FeatureMachine(BaseEstimator):
     def _fit_blocks(self, blocks: RowBlocks) -> Any:
         """Learn from a sample, fit members to all blocks, and only then keep anything."""
         blocks = blocks.as_tables()
-        encoder = TableEncoder(self.categorical, self.max_categories).fit(blocks)
         some, y, weight = blocks.sample(streams.SAMPLE, 0, with_targets=True)
         if weight is not None and len(weight) == streams.SAMPLE:
             weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
         y = np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+        kernels = self._kernels(some, y, weight)
+        encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(blocks)
         found: Any = clone(self)
         chosen = found._fit_rows(some, y, weight, encoder)
         scores = NormalScores(found.knots_, found.ranked_)
@@ -255,12 +277,8 @@ def _matrix_of(kernel: Any) -> np.ndarray:
 
 def _by_column(encoder: TableEncoder, shares: np.ndarray) -> np.ndarray:
     """Return shares of encoded columns added up for the columns of the table."""
-    widths = [
-        1 if kind == "number" else len(known)
-        for kind, known in zip(encoder.kinds_, encoder.categories_, strict=True)
-    ]
     out = np.zeros(encoder.n_features_in_)
-    np.add.at(out, np.repeat(np.arange(len(widths)), widths), shares)
+    np.add.at(out, np.repeat(np.arange(len(out)), encoder.widths), shares)
     return out
 
 
@@ -364,7 +382,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
         clock = Clock(self.max_time)
         encoder, Z = self._encoded(X, y, sample_weight, encoder)
-        Y = np.asarray(check_targets(y, len(Z)), dtype=float)
+        Y = self._checked_target(y, len(Z))
         weights = _ratios(check_weights(sample_weight, len(Z), relative=True))
         T = Y.reshape(len(Y), -1)
         refuse_sums(T, float(len(T)))
@@ -373,13 +391,17 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         mean = unit * np.average(T / unit, axis=0, weights=weights)
         spread = np.average(((T - mean) / unit) ** 2, axis=0, weights=weights)
         scale = np.where(spread <= 1e-26, 1.0, unit * np.sqrt(spread))
-        chosen = self._learn(encoder, EncodedRows(Z, (T - mean) / scale, weights), None, clock)
+        rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder))
+        chosen = self._learn(encoder, rows, None, clock)
         self.y_mean_, self.y_scale_ = mean, scale
         self.left_out_ = self._in_units(chosen.left_out, Y.ndim == 1)
         self.left_out_error_ = float(np.sqrt(chosen.error))
         residuals = np.abs(self.left_out_.reshape(T.shape) - T)
         self.residuals_ = residuals[~np.isnan(residuals[:, 0])]
         return chosen
+
+    def _checked_target(self, y: Any, n: int) -> np.ndarray:
+        return np.asarray(check_targets(y, n), dtype=float)
 
     def _block_targets(self, y: Any, logistic: bool) -> UnitTargets:
         return UnitTargets(self.y_mean_, self.y_scale_, type(self).__name__)
@@ -488,6 +510,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
     _state = _learns("classes_", "slopes_", "offset_")
     _learned = tuple(_state)
+    _has_classes = True
 
     score = accuracy
 
@@ -542,7 +565,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
         clock = Clock(self.max_time)
         encoder, Z = self._encoded(X, y, sample_weight, encoder)
-        y = check_labels(y, len(Z))
+        y = self._checked_target(y, len(Z))
         weights = check_weights(sample_weight, len(Z), relative=True)
         if self.class_weight is not None:
             of_class = class_weights(self.class_weight, y, weights)
@@ -556,13 +579,16 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         labels = np.searchsorted(classes, y)
         T = coded_columns(labels, len(classes))
         mean, scale = _centre(T, weights)
-        rows = EncodedRows(Z, (T - mean) / scale, weights)
+        rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder))
         chosen = self._learn(encoder, rows, labels, clock)
         self.classes_ = classes
         pool: Any = chosen.together
         self.slopes_, self.offset_ = pool.slopes, pool.offset
         self.left_out_, self.left_out_error_ = chosen.left_out, chosen.error
         return chosen
+
+    def _checked_target(self, y: Any, n: int) -> np.ndarray:
+        return check_labels(y, n)
 
     def _block_targets(self, y: Any, logistic: bool) -> CodedLabels:
         columns = None

@@ -62,13 +62,20 @@ class EncodedRows:
     Z: np.ndarray
     T: np.ndarray
     w: np.ndarray | None = None
+    groups: np.ndarray | None = None  # the number of each column's factor, where some share one
 
     def __len__(self) -> int:
         return len(self.T)
 
+    @property
+    def factors(self) -> np.ndarray:
+        """The number of each column's factor."""
+        return np.arange(self.Z.shape[1]) if self.groups is None else self.groups
+
     def take(self, index: np.ndarray) -> EncodedRows:
         """Return some of the rows."""
-        return EncodedRows(self.Z[index], self.T[index], None if self.w is None else self.w[index])
+        w = None if self.w is None else self.w[index]
+        return replace(self, Z=self.Z[index], T=self.T[index], w=w)
 
     def problem(self, kernel: Kernel) -> LeastSquares:
         """Return the ridge regression on them, with an offset."""
@@ -149,15 +156,18 @@ def root_of(M: np.ndarray) -> np.ndarray | None:
 
 
 def descend(rows: EncodedRows, start: Metric, clock: Clock, steps: int = STEPS) -> Metric:
-    """Return the metric of one factor a column to which L-BFGS takes the left-out error."""
-    best = start
-    d = rows.Z.shape[1]
+    """Return the metric of one factor a column to which L-BFGS takes the left-out error.
+
+    Columns of a group share their factor.
+    """
+    best, group = start, rows.factors
+    width, d = len(group), int(group.max()) + 1
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best
         if clock.late:
             raise StopIteration
-        metric = Metric(start.profile, np.exp(point[:d]), float(np.exp(point[d])))
+        metric = Metric(start.profile, np.exp(point[:d])[group], float(np.exp(point[d])))
         kernel = metric.kernel
         problem = rows.problem(kernel)
         try:
@@ -169,10 +179,11 @@ def descend(rows: EncodedRows, start: Metric, clock: Clock, steps: int = STEPS) 
         if not error > 0:  # a target of zeros
             return -700.0, np.zeros(d + 1)
         # θ is log ℓ, and behind it what a profile keeps, such as a power
-        in_scales = kernel.theta_vjp(problem.X, G)[:d]
+        in_scales = np.bincount(group, kernel.theta_vjp(problem.X, G)[:width])
         return float(np.log(error)), np.append(-in_scales, in_alpha) / error
 
-    point = np.append(np.log(start.map), np.log(start.alpha))
+    first = np.unique(group, return_index=True)[1]
+    point = np.append(np.log(start.map[first]), np.log(start.alpha))
     box = [(x - np.log(1e4), x + np.log(1e3)) for x in point[:d]] + [np.log((1e-8, 1e2))]
     with suppress(StopIteration):
         minimize(

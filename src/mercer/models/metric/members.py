@@ -42,7 +42,7 @@ FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
 SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5)
 HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
 FEWEST = 20  # rows from which on a metric is learned
-WIDE = 100  # columns up to which a descent takes no longer than other ways
+WIDE = 100  # factors up to which a descent takes no longer than other ways
 ROUNDS = 3  # of gradients
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
@@ -363,7 +363,7 @@ class Choice:
         ranked.sort(key=lambda item: item[:2])
         if len(self.bench) >= FEWEST:
             for recipe in RECIPES:
-                if recipe.how == "descent" and self.rows.Z.shape[1] > WIDE:
+                if recipe.how == "descent" and self.rows.factors.max() >= WIDE:
                     continue
                 for _, _, bench in ranked[: recipe.views]:
                     self._attempt(bench, recipe)

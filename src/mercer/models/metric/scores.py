@@ -17,12 +17,16 @@ DISTINCT = 3  # values that a column must have for its ranks to differ from itse
 
 
 def numbers_of(encoder: Any) -> np.ndarray:
-    """Return which encoded columns are numbers, not categories."""
-    widths = [
-        1 if kind == "number" else len(known)
-        for kind, known in zip(encoder.kinds_, encoder.categories_, strict=True)
-    ]
-    return np.repeat([kind == "number" for kind in encoder.kinds_], widths)
+    """Return which encoded columns are numbers, not categories or coordinates."""
+    return np.repeat([kind == "number" for kind in encoder.kinds_], encoder.widths)
+
+
+def groups_of(encoder: Any) -> np.ndarray:
+    """Return for each encoded column the number of its factor; coordinates of a kernel have one."""
+    same = np.repeat([kind == "kernel" for kind in encoder.kinds_], encoder.widths)
+    column = np.repeat(np.arange(len(encoder.kinds_)), encoder.widths)
+    begins = ~same | (np.diff(column, prepend=-1) > 0)
+    return np.cumsum(begins) - 1
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,14 @@ from mercer.estimator import (
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.margin import FOLDS
-from mercer.models.metric import FeatureMachineClassifier, FeatureMachineRegressor
+from mercer.models.metric import (
+    Compared,
+    FeatureMachineClassifier,
+    FeatureMachineRegressor,
+    has_free_columns,
+)
 from mercer.models.ridge import KernelRidge
 from mercer.models.tables.proposal import (
-    Compared,
-    has_free_columns,
     kernel_for,
     suits_features,
     time_for,
