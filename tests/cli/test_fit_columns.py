@@ -194,7 +194,7 @@ def test_columns_are_tuned(mercer, mixed, tmp_path, monkeypatch, task):
     )
     table = write(tmp_path / "mixed.csv", mixed | {"y": target})
     model = tmp_path / "m"
-    outcome = mercer("fit", table, "--target", "y", "-o", model)
+    outcome = mercer("fit", table, "--target", "y", "-o", model, "--kernel", "columns")
     assert outcome.code == 0 and "tuned by" in line(outcome, "kernel"), outcome
     assert "'dna' alone" in line(outcome, "compared")
     assert "tuned and fitted" in line(outcome, "wrote")
@@ -299,14 +299,15 @@ def test_identifiers_are_those_of_the_file(mercer, mixed, tmp_path):
 def test_aligned_strings_are_compared_place_by_place(mercer, tmp_path):
     X, y = make_splice(150, length=40, random_state=0)
     table = write(tmp_path / "dna.csv", {"dna": X, "kind": y.tolist()})
-    outcome = mercer("fit", table, "--target", "kind", "-o", tmp_path / "m", "--test-fraction", "0")
+    fit = ("fit", table, "--target", "kind", "-o", tmp_path / "m", "--test-fraction", "0")
+    outcome = mercer(*fit, "--model", "svc")
     assert "WeightedDegree" in line(outcome, "kernel"), outcome
     told = line(outcome, "compared")
     assert told.startswith("'dna' alone, left-out error over spread: WeightedDegree(length=")
     for kernel in ("Spectrum(length=3)", "Spectrum(length=5)", "Mismatch(length=5, ", "LocalAl"):
         assert kernel in told
     # Python does the same
-    model = library.TableClassifier().fit({"dna": X}, y)
+    model = library.TableClassifier(model="svc", probability=True).fit({"dna": X}, y)
     saved = library.load(tmp_path / "m")
     assert model.kernel_ == saved.kernel_ and model.model_.C == saved.model_.C
     assert model.notes_["compared"] == saved.notes_["compared"]

@@ -131,16 +131,36 @@ def test_what_asks_for_one_kernel(fit, fails, houses, tmp_path):
     assert not (tmp_path / "n").exists()
 
 
-def test_text_is_left_to_kernels(fit, tmp_path):
+def test_text_and_sequences_are_read_as_such(fit, mercer, tmp_path):
     rng = np.random.default_rng(0)
     dna = ["".join(rng.choice(list("ACGT"), 24)) for _ in range(30)]
     columns = {"dna": dna, "x": rng.normal(size=30).tolist(), "y": rng.normal(size=30).tolist()}
     table = write(tmp_path / "t.csv", columns)
     outcome, model = fit(table, "y", "--no-tune")
     assert type(model.model_) is library.KernelRidge and line(outcome, "sequences")
-    outcome, model = fit(table, "y", "--model", "features")
+    outcome, model = fit(table, "y")
     assert type(model.model_) is library.FeatureMachineRegressor
-    assert "'dna': sequence; --kernel columns reads it" in line(outcome, "left out")
+    assert line(outcome, "sequences") == "1: dna" and model.encoder_.kinds_ == ("kernel", "number")
+    assert "dna" in line(outcome, "importance")
+    path = tmp_path / "again"
+    assert mercer("fit", table, "--target", "y", "-o", path).code == 0
+    empty = write(tmp_path / "empty.csv", columns | {"dna": [""] * 30})
+    said = mercer("predict", path, empty)
+    assert said.code == 0 and "'dna' is empty in all rows; its cells count as missing" in said.err
+    plan = mercer("fit", table, "--target", "y", "--plan", "-o", tmp_path / "none")
+    assert plan.code == 0 and "A feature machine" in plan.out
+
+
+def test_what_only_an_option_says_to_be_text_is_left_to_kernels(fit, tmp_path):
+    rng = np.random.default_rng(0)
+    tags = rng.choice(["GAT", "TAC"], 30).tolist()
+    columns = {"tag": tags, "x": rng.normal(size=30).tolist(), "y": rng.normal(size=30).tolist()}
+    table = write(tmp_path / "t.csv", columns)
+    outcome, model = fit(table, "y", "--sequence", "tag")
+    assert type(model.model_) is library.KernelRidge and line(outcome, "sequences") == "1: tag"
+    outcome, model = fit(table, "y", "--sequence", "tag", "--model", "features")
+    assert type(model.model_) is library.FeatureMachineRegressor
+    assert "'tag': sequence; --kernel columns reads it" in line(outcome, "left out")
 
 
 def test_few_rows_have_one_kernel(fit, tmp_path):

@@ -40,7 +40,7 @@ from mercer.models import (
     TableClassifier,
     TableRegressor,
 )
-from mercer.models.metric import Compared
+from mercer.models.metric import Compared, free_kernels
 from mercer.models.tables import (
     TUNING_ROWS,
     enough_to_tune,
@@ -95,8 +95,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             console.warn(f"{data.path}: {warning}")
         name = arguments.kernel or (_COLUMNS if data.free else "rbf")
         kind, why = _kind(data, arguments, fits)
-        if kind == "features" or arguments.kernel not in (None, _COLUMNS, "auto"):
-            data = data.encodable()
+        if kind == "features":
+            data = data.encodable(data.told_free())
+        elif arguments.kernel not in (None, _COLUMNS, "auto"):
+            data = data.encodable(data.free)
         if arguments.plan:
             console.say(_plan(kind, name, data, arguments, fits))
             return
@@ -149,7 +151,7 @@ def _machine(data: Prepared, arguments: argparse.Namespace) -> Any:
     """Return the model of a table that learns its metrics, as yet unfitted."""
     make = TableRegressor if data.task == "regression" else TableClassifier
     return make(
-        categorical=data.categories,
+        categorical=data.encoded_categories,
         max_categories=arguments.max_categories,
         model="features",
         max_time=arguments.time,
@@ -277,7 +279,7 @@ def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str,
         return asked, ""
     if fixed:
         return ("svc" if "C" in fixed else "ridge"), f"because --{fixed[0]} is given"
-    if not one and suits_features(len(data), bool(data.free)):
+    if not one and suits_features(len(data)) and not data.told_free():
         return "features", ""
     if data.task == "regression":
         return "ridge", ""
@@ -374,9 +376,13 @@ def _plan(
 def _plan_features(data: Prepared, arguments: argparse.Namespace) -> str:
     """Return what a feature machine would do, and what one of its ridge regressions would take."""
     seconds = time_for(len(data)) if arguments.time is None else arguments.time
-    encoder = TableEncoder(data.categories, arguments.max_categories)
+    several, categories = data.task == "classification", data.encoded_categories
+    kernels: dict[Any, Any] = {}
+    if data.free:
+        kernels = free_kernels(data.table, data.target, classes=several, categorical=categories)
+    encoder = TableEncoder(categories, arguments.max_categories, kernels)
     Z = encoder.fit(data.table).transform(data.table)
-    classes = len(np.unique(data.target)) if data.task == "classification" else 1
+    classes = len(np.unique(data.target)) if several else 1
     target = np.zeros((len(Z), classes if classes > 2 else 1))
     machine = FeatureMachineRegressor()
     member = KernelRidge(Matern(nu=1.5), alpha=1.0, fit_intercept=True)

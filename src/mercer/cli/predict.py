@@ -279,7 +279,7 @@ class Doubts:
                 instead = "no category is used"
                 if kind == "number":
                     instead = "the median of the training rows is used"
-                if self._whole:
+                if self._whole or kind == "kernel":
                     instead = "its cells count as missing"
                 doubts.append(f"column {name!r} is empty in all rows; {instead}.")
             if 2 * self._unknown[name] > self._present[name]:

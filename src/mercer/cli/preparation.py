@@ -48,9 +48,9 @@ class Prepared:
         """Return some of the rows."""
         return replace(self, table=self.table.take(rows), target=self.target[rows])
 
-    def encodable(self) -> Prepared:
-        """Return the table without its columns of text and sequences, which no encoder takes."""
-        kept = [n for n in self.table.names if n not in self.free]
+    def encodable(self, unread: Collection[str]) -> Prepared:
+        """Return the table without columns of text and sequences that a model does not read."""
+        kept = [n for n in self.table.names if n not in unread]
         if not kept:
             raise InvalidInput(
                 f"{self.path}: all columns hold text or sequences; --kernel columns reads them."
@@ -58,6 +58,16 @@ class Prepared:
         return self._only(
             kept, {n: f"{kind}; --kernel columns reads it" for n, kind in self.free.items()}
         )
+
+    def told_free(self) -> list[str]:
+        """Return the columns that only options say to be text or sequences, not their values."""
+        found = column_kinds(self.table.select(tuple(self.free))) if self.free else {}
+        return [n for n, kind in self.free.items() if found[n].kind != kind]
+
+    @property
+    def encoded_categories(self) -> tuple[str, ...]:
+        """The columns that an encoder reads as categories."""
+        return tuple(n for n in self.categories if n not in self.free)
 
     def kinds(self) -> dict[str, ColumnKind]:
         """Return what a kernel on columns takes each column for, and why.
@@ -72,7 +82,7 @@ class Prepared:
     def seen_by(self, kernel: Kernel) -> Prepared:
         """Return the columns that a kernel looks at, with the reason for each other one."""
         if not isinstance(kernel.domain, Tables):
-            return self.encodable()
+            return self.encodable(self.free)
         used, kinds = kernel.domain.columns or self.table.names, self.kinds()
         seen = self._only(used, {n: kind.reason for n, kind in kinds.items()})
         return replace(seen, categories=tuple(n for n in used if kinds[n].kind == "category"))

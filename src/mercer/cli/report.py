@@ -477,7 +477,8 @@ def column_lines(
     groups: dict[str, list[str]] = {"numbers": [], "categories": [], "text": [], "sequences": []}
     whole = isinstance(encoder, TableColumns)  # gaps stay gaps, and all categories are kept
     for j, (name, kind) in enumerate(zip(encoder.columns_, encoder.kinds_, strict=True)):
-        gaps = f"{missing[name]} {'missing' if whole else 'filled'}" if missing.get(name) else ""
+        left = "missing" if whole or name in free else "filled"
+        gaps = f"{missing[name]} {left}" if missing.get(name) else ""
         shown = _cut(name)
         if name in free:
             label = "text" if free[name] == "text" else "sequences"

@@ -253,8 +253,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     :math:`1/\sqrt 2` of every known category and 0 of every other unknown one.
 
     A column with a kernel of its own, of text, strings or graphs, becomes principal coordinates:
-    its projections on the directions of largest variance in the feature space, 100 at most, found
-    from 1000 landmarks at most, and scaled so that two rows are at a mean squared distance of 1.
+    its projections on the directions of variance in the feature space, which 1000 landmarks at most
+    span, the largest first, and then its distance from their span. They are scaled so that two rows
+    are at a mean squared distance of 1.
 
     Parameters
     ----------
@@ -357,8 +358,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         forced, own = self._forced(names), self._own(names)
         kinds, found, categories = [], [], []
         for column in columns:
-            kind = _own_kind(column.name, own)
-            kind = kind or ("category" if column.name in forced else column.kind)
+            kind = _own_kind(column.name, own) or column.kind
+            if kind == "number" and column.name in forced:
+                kind = "category"
             kinds.append(kind)
             known: tuple[str | None, ...] = ()
             if kind == "category":

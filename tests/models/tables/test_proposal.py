@@ -73,7 +73,9 @@ def test_what_is_given_is_not_proposed():
     few = np.r_[:3, 20:44]  # three rows of the first class
     rng = np.random.default_rng(0)
     strings = {"dna": ["".join(rng.choice(list("ACGT"), 24)) for _ in few]}
-    model = TableClassifier().fit(strings, y[few])
+    assert type(TableClassifier().fit(strings, y[few]).model_) is FeatureMachineClassifier
+    four = {"dna": [strings["dna"][i] for i in (0, 1, 20, 21)]}  # of which no metric is learned
+    model = TableClassifier().fit(four, y[few][[0, 1, 20, 21]])
     assert type(model.model_) is KernelRidgeClassifier
     assert hasattr(model, "loo") and not hasattr(model, "predict_proba")
 
@@ -93,9 +95,35 @@ def test_models_left_open_are_saved_and_tuned(tmp_path):
 
 def test_text_and_strings_are_seen():
     table, y = make_clinic(50, random_state=0)
-    model = TableRegressor().fit(table, y)
+    model = TableRegressor(model="ridge").fit(table, y)
     assert isinstance(model.kernel_.domain, mercer.domains.Tables)
     assert set(model.notes_["compared"]) == {"sequence"}
+    model = TableRegressor().fit(table, y)
+    assert type(model.model_) is FeatureMachineRegressor
+    kinds = dict(zip(table.names, model.encoder_.kinds_, strict=True))
+    assert kinds["sequence"] == kinds["notes"] == "kernel" and kinds["site"] == "category"
+    assert model.importances_.shape == (6,) and (model.importances_ > 0).all()
+
+
+def test_python_and_the_command_line_read_text_alike(tmp_path, capsys):
+    table, y = make_clinic(40, random_state=0)
+    table = Table({n: ["" if v is None else v for v in table[n]] for n in ("notes", "sequence")})
+    saved, model = both(tmp_path, table, y, TableRegressor())
+    assert type(model.model_) is type(saved.model_) is FeatureMachineRegressor
+    gone = Table({n: [v or None for v in table[n]] for n in table.names})  # a file's empty cells
+    again = TableRegressor().fit(gone, y)
+    np.testing.assert_array_equal(saved.predict(gone), again.predict(gone))
+
+
+def test_what_no_encoder_reads_is_left_out_beside_text():
+    table, y = make_clinic(40, random_state=0)
+    columns = {"notes": table["notes"], "age": table["age"], "name": [f"p{i}" for i in range(40)]}
+    columns["day"] = np.datetime64("2024-01-01") + np.arange(40)
+    model = TableRegressor().fit(columns, y)
+    assert model.encoder_.kinds_ == ("kernel", "number", "left out", "left out")
+    assert (model.importances_[2:] == 0).all()
+    columns["day"], columns["name"] = ["?"] * 40, [None] * 40
+    assert np.isfinite(model.predict(columns)).all()
 
 
 def strings(n, shift, seed=0):

@@ -4,6 +4,7 @@ from mercer.models.metric.feature_machines import (
 )
 from mercer.models.metric.strings import (
     Compared as Compared,
+    free_kernels as free_kernels,
     has_free_columns as has_free_columns,
     string_kernels as string_kernels,
 )

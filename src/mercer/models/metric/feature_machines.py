@@ -294,6 +294,12 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     from some folds of the rows and judged at the others; the model has the mean of the metrics of
     all folds, with the weights of least error at rows left out.
 
+    Columns of numbers and categories are encoded by `TableEncoder`. Columns of text, strings and
+    graphs, as `column_kinds` tells them, become the principal coordinates of a kernel of their own:
+    `BagOfWords` of text, of strings the one of least leave-one-out error on the column alone, and
+    `WeisfeilerLehman` of graphs. A scale for each column is one for all of its coordinates. In a
+    table with such columns identifiers and dates are left out.
+
     Parameters
     ----------
     n_models : int, default=16
@@ -305,7 +311,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     max_time : float, optional
         Seconds after which no further metric is tried; what was found so far is used.
     categorical : sequence of str or int, optional
-        Columns of numbers to be read as categories.
+        Columns of numbers or text to be read as categories.
     max_categories : int, default=100
         The most frequent categories that are kept of each column.
     random_state : int, Generator or None, default=0
@@ -335,7 +341,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     solutions_ : list of Solution
         Their certificates.
     encoder_ : TableEncoder
-        What turns columns into numbers.
+        What turns columns into numbers; its `kernels` are those of text, strings and graphs.
 
     Examples
     --------
@@ -361,8 +367,9 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         Parameters
         ----------
         X : data frame, Table, dict of columns, 2-D array or RowBlocks
-            The table; numbers, categories and gaps. Of `RowBlocks` and dask data, which need not
-            fit into memory, metrics come from 20,000 rows, and the fits see all of them.
+            The table; numbers, categories, text, strings, graphs and gaps. Of `RowBlocks` and dask
+            data, which need not fit into memory, metrics come from 20,000 rows, and the fits see
+            all of them.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The target, finite numbers.
         sample_weight : array-like of shape (n_rows,), optional
@@ -478,7 +485,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     max_time : float, optional
         Seconds after which no further metric is tried.
     categorical : sequence of str or int, optional
-        Columns of numbers to be read as categories.
+        Columns of numbers or text to be read as categories.
     max_categories : int, default=100
         The most frequent categories that are kept of each column.
     class_weight : dict, "balanced" or None, default=None
@@ -543,8 +550,9 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         Parameters
         ----------
         X : data frame, Table, dict of columns, 2-D array or RowBlocks
-            The table; numbers, categories and gaps. Of `RowBlocks` and dask data, which need not
-            fit into memory, metrics come from 20,000 rows, and the fits see all of them.
+            The table; numbers, categories, text, strings, graphs and gaps. Of `RowBlocks` and dask
+            data, which need not fit into memory, metrics come from 20,000 rows, and the fits see
+            all of them.
         y : array-like of shape (n_rows,)
             The class of each row.
         sample_weight : array-like of shape (n_rows,), optional

@@ -163,7 +163,7 @@ class TableModel(BaseEstimator):
         rows = count_targets(y)
         weights = check_weights(sample_weight, rows, relative=True)
         rows = rows if weights is None else int(np.count_nonzero(weights))
-        return suits_features(rows, self._is_free(X))
+        return suits_features(rows)
 
     def _machine(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Any:
         """Return a feature machine fitted to a table."""

@@ -61,8 +61,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     """Classification on a table with columns of mixed kinds.
 
     With nothing said it is a `FeatureMachineClassifier`, which learns from the rows how much each
-    column matters; with a kernel, or for a table with text, strings or graphs, a classifier of one
-    kernel on encoded rows or on columns.
+    column matters; with a kernel, a classifier of one kernel on encoded rows or on columns.
 
     Parameters
     ----------
@@ -87,9 +86,8 @@ class TableClassifier(ClassifierMixin, TableModel):
         `KernelRidgeClassifier`, which has exact leave-one-out; "svc" an `SVC`, which keeps support
         vectors only and can have probabilities. "auto", which is meant where it is left out, takes
         "ridge" for a kernel or `alpha` that is given and "svc" for `C`; else "features" where the
-        table has 5 rows of positive weight or more and no text, strings or graphs; else "svc" where
-        every class has five rows or more, and "ridge" where not. Rows in `RowBlocks` are always
-        fitted by "ridge", without probabilities.
+        table has 5 rows of positive weight or more, and "ridge" where not. Rows in `RowBlocks` are
+        always fitted by "ridge", without probabilities.
     C : float, optional
         The price of a margin violation, for ``model="svc"``; left out as `alpha`.
     probability : bool, optional

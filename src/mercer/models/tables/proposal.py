@@ -30,9 +30,9 @@ def model_for(y: Any) -> tuple[str, str]:
     return "ridge", f"because class {name!r} has {count} row{'s' if count > 1 else ''}"
 
 
-def suits_features(rows: int, free: bool) -> bool:
-    """Whether a feature machine is the model for so many rows, with or without free columns."""
-    return rows >= ROWS_OF_A_METRIC and not free
+def suits_features(rows: int) -> bool:
+    """Whether a feature machine is the model for so many rows."""
+    return rows >= ROWS_OF_A_METRIC
 
 
 def time_for(rows: int) -> float | None:

@@ -36,11 +36,10 @@ class TableRegressor(RegressorMixin, TableModel):
     r"""Regression on a table with columns of mixed kinds.
 
     With nothing said it is a `FeatureMachineRegressor`, which learns from the rows how much each
-    column matters. With a kernel, or for a table with text, strings or graphs, it is a ridge
-    regression: columns are encoded by `TableEncoder`; a kernel on columns, made with ``.on(...)``,
-    sees the table itself instead. The target is centred and scaled, so that ``alpha`` has the same
-    meaning for prices and for lengths, and predictions are in the target's own units:
-    :math:`f(x) = \bar y + s_y \sum_i a_i k(z_i, z(x))`, where
+    column matters. With a kernel it is a ridge regression: columns are encoded by `TableEncoder`; a
+    kernel on columns, made with ``.on(...)``, sees the table itself instead. The target is centred
+    and scaled, so that ``alpha`` has the same meaning for prices and for lengths, and predictions
+    are in the target's own units: :math:`f(x) = \bar y + s_y \sum_i a_i k(z_i, z(x))`, where
     :math:`(K + \alpha I)a = (y - \bar y)/s_y`.
 
     Parameters
@@ -65,8 +64,8 @@ class TableRegressor(RegressorMixin, TableModel):
     model : {"auto", "features", "ridge"}, optional
         "features" is a `FeatureMachineRegressor`, "ridge" a `KernelRidge`. "auto", which is meant
         where it is left out, takes "features" where neither kernel nor alpha is given, the table
-        has 5 rows of positive weight or more, no text, strings or graphs, and its rows do not come
-        in `RowBlocks`; else "ridge".
+        has 5 rows of positive weight or more, and its rows do not come in `RowBlocks`; else
+        "ridge".
     max_time : float, optional
         Seconds after which a feature machine tries no further metric. Left out, there is no limit
         up to 2000 rows, and one of 60 seconds beyond.
