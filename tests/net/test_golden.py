@@ -105,6 +105,7 @@ SINCE = {
     "estimator:SpectralClustering": {"affinity": "kernel", "n_neighbors": 10},
     "estimator:TableRegressor": {"model": None, "max_time": None},
     "estimator:TableClassifier": {"max_time": None},
+    "estimator:TableEncoder": {"kernels": None},
 }
 
 

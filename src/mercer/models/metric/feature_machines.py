@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
-from mercer.domains import RowBlocks
+from mercer.domains import RowBlocks, Table
 from mercer.errors import InvalidInput, naming, speaking_for, speaks, who
 from mercer.estimator import (
     accuracy,
@@ -118,9 +118,9 @@ class FeatureMachine(BaseEstimator):
 
     def _kernels(self, X: Any, y: Any, sample_weight: Any) -> dict[Any, Any] | None:
         """Return kernels for columns of text, strings and graphs; None where there are none."""
-        if isinstance(X, np.ndarray) and X.dtype != object:
-            return None
         said = () if self.categorical is None else self.categorical
+        if _is_told(X, said):
+            return None
         try:
             Z = read_rows(X, None)
             if not has_free_columns(Z, said):
@@ -252,6 +252,16 @@ class FeatureMachine(BaseEstimator):
         tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
+
+
+def _is_told(X: Any, categorical: Any) -> bool:
+    """Whether all columns are numbers, or said to be categories, as `mercer fit` says it of all."""
+    if isinstance(X, np.ndarray):
+        return X.dtype != object
+    if not isinstance(X, Table) or not isinstance(categorical, list | tuple):
+        return False
+    columns = zip(X.names, X.columns, strict=True)
+    return all(column.dtype != object or name in categorical for name, column in columns)
 
 
 @contextmanager
