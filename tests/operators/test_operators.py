@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import mercer
-from mercer import RBF, FromFunction, Linear, Precomputed, White
+from mercer import RBF, FromFunction, Linear, Polynomial, Precomputed, White
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotAKernel
 from mercer.operators import Centered, Dense, Diagonal, Gram, LowRank, Scaled, Sum, as_operator
 
@@ -174,3 +174,14 @@ def test_a_block_of_an_asymmetric_function_is_refused():
         K.block(slice(0, 3), slice(0, 4))
     with pytest.raises(NotAKernel, match="symmetric"):
         K @ np.ones(40)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_overflows_is_refused_without_a_warning():
+    """A product of finite numbers, in tiles, and a diagonal; NaN that is given is handed back."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(InvalidInput, match="a product with the kernel matrix holds NaN"):
+        Gram(FromFunction(lambda a, b: 1e200), X, X[:5]).matmul(np.full(5, 1e200))
+    with pytest.raises(InvalidInput, match=r"k\(x, x\) is inf at row 0"):
+        Gram(Polynomial(2), 1e150 * X).diagonal()
+    assert np.isnan(Gram(RBF(), X).matmul(np.full(40, np.nan))).all()

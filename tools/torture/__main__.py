@@ -7,8 +7,10 @@ process of its own: one that dies counts as a fault. Exit code 1 says that there
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -78,6 +80,7 @@ PARTS = {
 
 def _alone(name: str, seconds: float, seed: int) -> None:
     """Run one campaign in this process; the last line printed counts how its cases ended."""
+    faulthandler.enable(sys.stdout)
     ends: Counter[str] = Counter()
     until = time.monotonic() + seconds
     for end, why in PARTS[name].cases(seed):
@@ -115,7 +118,7 @@ def campaign(name: str, seconds: float, seed: int) -> tuple[dict[str, int], list
         lines = process.communicate(timeout=seconds + PATIENCE)[0].splitlines()
         ended = f"the campaign ended with exit code {process.returncode}"
     except subprocess.TimeoutExpired:
-        process.kill()
+        process.send_signal(signal.SIGABRT)  # faulthandler then tells where it was
         lines = process.communicate()[0].splitlines()
         ended = f"a case took more than {PATIENCE:.0f} s"
     if process.returncode == 0 and lines:

@@ -296,7 +296,7 @@ def matmul(bound: Any, V: Any) -> Any:
         def work(band: slice) -> None:
             part = bound.zeros((band.stop - band.start, t), wide=True)
             for cols in tile_columns(bound, band, width):
-                part += make_tile(bound, band, cols) @ V[cols]
+                part += _times(make_tile(bound, band, cols), V[cols])
             total[band] = part
 
         run_tiles(bound, bands, work, threads, "product")
@@ -311,17 +311,25 @@ def matmul(bound: Any, V: Any) -> Any:
                 for cols in tile_columns(bound, band, width):
                     T = make_tile(bound, band, cols)
                     if cols == band:
-                        out[band] += mirrored(T, bound.xp) @ V[cols]
+                        out[band] += _times(mirrored(T, bound.xp), V[cols])
                     else:
-                        out[band] += T @ V[cols]
-                        out[cols] += T.T @ V[band]
+                        out[band] += _times(T, V[cols])
+                        out[cols] += _times(T.T, V[band])
 
         run_tiles(bound, range(lanes), work_lane, threads, "product")
         total[:] = 0
         for part in sums:
             total += part
     total = bound.narrow(total)
+    if bound.xp is np and not np.isfinite(total).all() and np.isfinite(V).all():
+        refuse_overflow(bound.name)
     return total[:, 0] if vector else total
+
+
+def _times(T: Any, V: Any) -> Any:
+    """Return TV; what overflows is refused when all is there."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return T @ V
 
 
 @smaller_tiles

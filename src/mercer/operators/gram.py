@@ -10,7 +10,7 @@ import numpy as np
 from mercer.domains import is_torch, to_host
 from mercer.engines import NumpyEngine, below_diagonal, gram, matmul, pick, pull_points, pull_theta
 from mercer.engines.device import full_precision
-from mercer.kernels import Kernel, Precomputed, as_kernel
+from mercer.kernels import Kernel, Precomputed, as_kernel, check_diagonal
 from mercer.memory import free_on, named_when_full, require_memory
 from mercer.operators.base import Dense, Index, OnDevice, Operator
 
@@ -204,7 +204,9 @@ class Gram(Operator):
         """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""
         if not self.symmetric:
             return super().diagonal()
-        return self._engine.to_numpy(self._engine.diag(self.kernel, self.X))
+        with np.errstate(over="ignore", invalid="ignore"):
+            d = check_diagonal(self.kernel, self._engine.diag(self.kernel, self.X))
+        return self._engine.to_numpy(d)
 
     def to_dense(self, out: np.ndarray | None = None) -> np.ndarray:
         """Return the matrix, or raise `MemoryBudgetExceeded` before any work.

@@ -96,3 +96,9 @@ def test_the_word_of_scikit_learn_and_tune():
     own = Own()
     tune(GaussianProcessRegressor(RBF(), optimizer=own), X, Y)
     assert own.calls
+
+
+def test_a_kernel_is_no_optimizer():
+    X = np.arange(6.0)[:, None]
+    with pytest.raises(InvalidInput, match=r"optimizer=RBF.*give 'lbfgs', None, or a function"):
+        GaussianProcessRegressor(RBF(), optimizer=RBF()).fit(X, X[:, 0])

@@ -100,9 +100,7 @@ def minimum(X, y, loss, alpha, w, offset):
 
 
 @each
-@pytest.mark.filterwarnings(
-    "ignore:Values in x were outside bounds"
-)  # older SLSQP
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds")  # older SLSQP
 def test_thirty_random_problems(loss):
     """The gap is what it is said to be and below tol; the value is that of another solver."""
     for seed in range(30):

@@ -297,3 +297,10 @@ def test_left_out_takes_the_training_table_again_and_no_other():
             model.loo(other)
         with pytest.raises(InvalidInput, match=r"TableClassifier.loo: X is not what the model was"):
             labels.loo(other)
+
+
+@pytest.mark.parametrize("model", ["svc", "ridge", "features"])
+def test_labels_in_a_ragged_list_are_refused(model):
+    y = [[1, 2], [3], *([4, 5] for _ in range(10))]
+    with pytest.raises(InvalidInput, match="TableClassifier"):
+        mercer.TableClassifier(model=model).fit(np.arange(24.0).reshape(12, 2), y)

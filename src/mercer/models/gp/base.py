@@ -37,7 +37,7 @@ SEARCH: checks.Constraints = {
     "optimizer": checks.Maybe(
         checks.Either(
             checks.Word(*LBFGS),
-            checks.Legal(callable, "a function"),
+            checks.Legal(lambda f: callable(f) and not isinstance(f, Kernel), "a function"),
             says="give 'lbfgs', None, or a function of (objective, theta, bounds) that returns "
             "(theta, value)",
         )

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import checks
 from mercer.domains import RowBlocks, is_missing, to_host
 from mercer.errors import InvalidInput, naming, speaks, who
-from mercer.estimator import accuracy, as_stream, check_weights, takes_blocks
+from mercer.estimator import accuracy, as_stream, check_labels, check_weights, takes_blocks
 from mercer.models.margin import SVC
 from mercer.models.metric import FeatureMachineClassifier
 from mercer.models.ridge import KernelRidgeClassifier
@@ -214,12 +214,13 @@ class TableClassifier(ClassifierMixin, TableModel):
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
+        labels = check_labels(y, Z.shape[0])
         weights = check_weights(sample_weight, Z.shape[0])
-        counted = np.asarray(y) if weights is None else np.asarray(y)[weights > 0]
+        counted = labels if weights is None else labels[weights > 0]
         kind, probability = self._asked or model_for(counted)[0], self.probability
         if probability is None:
             probability = self.kernel is None and kind == "svc" and self.model in (None, "auto")
-        kernel, compared = self._for_strings(kernel, Z, np.asarray(y), weights, True)
+        kernel, compared = self._for_strings(kernel, Z, labels, weights, True)
         model: Any
         if kind == "ridge":
             model = self._ridge(kernel)
