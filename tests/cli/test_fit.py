@@ -269,11 +269,15 @@ def test_other_refusals(fails, houses, tmp_path):
     assert not out.exists()
 
 
-def test_memory_budget(fails, tmp_path):
+def test_memory_budget(fails, mercer, tmp_path):
     table = write(tmp_path / "t.csv", house_columns(500))
-    error = fails("fit", table, "--target", "price", "--memory", "400KB", "-o", tmp_path / "m")
+    words = ("fit", table, "--target", "price", "--memory", "400KB", "-o", tmp_path / "m")
+    error = fails(*words, "--model", "ridge")
     assert "--max-rows or --memory" in error
     assert not (tmp_path / "m").exists()
+    # a feature machine learns from as many rows as there is memory for
+    outcome = mercer(*words, "--time", "0.001")
+    assert outcome.code == 0 and "centres" in outcome.out, outcome
 
 
 def test_not_utf8(fails, tmp_path):

@@ -211,3 +211,24 @@ def test_rows_set_apart_have_a_line_of_their_own(fit, houses):
     score = Score(12, "R2", 0.5, 1.0, 2.0)
     assert INSIDE[inside_kind(model, score)] == "set apart"
     assert INSIDE[inside_kind(model, Score(60, "R2", 0.5, 1.0, 2.0))] == "leave-one-out"
+
+
+def test_the_seed_is_that_of_the_machine(fit, houses):
+    models = [fit(houses, "price", "--seed", seed)[1] for seed in ("0", "5")]
+    assert [model.model_.random_state for model in models] == [0, 5]
+    again = library.TableRegressor(random_state=5)
+    rows = {n: house_columns()[n] for n in models[1].feature_names_in_}
+    again.fit(rows, np.array(house_columns()["price"], dtype=float))
+    np.testing.assert_allclose(again.predict(rows), models[1].predict(rows), rtol=1e-9)
+    assert not np.array_equal(models[0].predict(rows), models[1].predict(rows))
+
+
+def test_too_little_memory_is_said(fit, fails, houses, tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.models.metric.learning.MATRICES", 1000)
+    outcome, model = fit(houses, "price", "--memory", "300kB")
+    assert type(model.model_) is library.KernelRidge
+    assert line(outcome, "model") == (
+        "ridge, because a feature machine needs more than the memory budget"
+    )
+    words = ("fit", houses, "--target", "price", "-o", tmp_path / "n", "--model", "features")
+    assert "to learn a metric from 20 rows needs" in fails(*words, "--memory", "300kB")

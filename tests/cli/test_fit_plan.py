@@ -33,10 +33,11 @@ def test_a_feature_machine_says_what_it_would_learn_from(mercer, houses, monkeyp
     for options in ([], ["--model", "features"], ["--time", "2.5"]):
         outcome = mercer("fit", houses, "--target", target, "--plan", *options)
         assert outcome.code == 0 and outcome.err == "", outcome
-        assert outcome.out.startswith("A feature machine: metrics of "), outcome
-        assert "60 of each at most" in outcome.out and "all 60 rows" in outcome.out
-        assert ("with 2.5 s for the search" in outcome.out) == ("--time" in options)
-        assert "KernelRidge: cholesky." in outcome.out and "<- taken" in outcome.out
+        owner = "TableRegressor" if target == "price" else "TableClassifier"
+        assert outcome.out.startswith(f"{owner}: metrics. "), outcome
+        assert "3 folds of 60 rows" in outcome.out and "all 60 rows" in outcome.out
+        assert ("no further one after 2.5 s" in outcome.out) == ("--time" in options)
+        assert "At most 6 are kept" in outcome.out and "<- taken" in outcome.out
 
 
 def test_an_output_that_is_named_is_not_written(mercer, houses, tmp_path):

@@ -91,7 +91,7 @@ def test_all_kinds_of_files_give_the_model_of_the_same_rows(mercer, tables, tmp_
 
 def test_parameters_are_tuned_on_random_rows(mercer, tables, tmp_path):
     arguments = ("fit", tables / "t.parquet", *NUMBERS, "age", "-o", tmp_path / "m")
-    outcome = mercer(*arguments, "--memory", MEMORY)
+    outcome = mercer(*arguments, "--memory", MEMORY, "--model", "ridge")
     assert outcome.code == 0, outcome
     assert re.search("tuned by leave-one-out error on 10. random rows", outcome.out)
     assert float(numbers(outcome.out, "held out")[5].rstrip(",")) > 0.9, outcome.out
@@ -286,3 +286,73 @@ def test_memory_stays_within_the_budget(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "held out" in done.stdout
     assert float(done.stdout.splitlines()[-1]) < 8
+
+
+HURRY = ("--time", "0.001")
+
+
+def test_a_feature_machine_is_the_default(mercer, tables, tmp_path):
+    found, some = [], {n: columns()[n][:40] for n in ("size", "age", "town")}
+    for name in ("t.csv", "t"):
+        out = tmp_path / f"{name}.mercer"
+        words = ("fit", tables / name, *NUMBERS, "-o", out, "--memory", MEMORY, *HURRY)
+        outcome = mercer(*words, *(("--model", "features") if name == "t" else ()))
+        assert outcome.code == 0, outcome
+        assert "feature machine, on rows in blocks, because the table does not" in outcome.out
+        told = " ".join(numbers(outcome.out, "held out"))
+        assert re.search(r"R² 0\.[89].*mean of the target: .*, linear model: ", told), told
+        held = int(told.split()[2])
+        assert numbers(outcome.out, "centres")[1:] == ["136", "of", str(N - 15 - held), "rows"]
+        assert numbers(outcome.out, "interval")[1:3] == ["90", "%"]
+        assert "importance" in outcome.out and "with 0.001 s for the search" in outcome.out
+        model = library.load(out)
+        assert type(model.model_) is library.FeatureMachineRegressor
+        assert model.notes_["rows"] == N - 15 - held
+        found.append(model.predict(library.domains.Table(some)))
+        info = mercer("info", out).out
+        for label in ("members", "centres", "interval"):
+            assert numbers(info, label) == numbers(outcome.out, label)
+        answer = mercer("predict", out, tables / name, "--interval", "0.9", "--memory", MEMORY)
+        assert answer.code == 0 and answer.out.startswith("predicted_y,lower_y,upper_y")
+    np.testing.assert_allclose(*found, atol=1e-3)
+    assert sorted(os.listdir(tmp_path)) == ["t.csv.mercer", "t.mercer"]
+
+
+def test_classes_of_a_feature_machine_in_blocks(mercer, tables, tmp_path):
+    words = ("fit", tables / "t.parquet", "--target", "word", "--drop", "level", "y", *HURRY)
+    outcome = mercer(*words, "-o", tmp_path / "m", "--memory", MEMORY)
+    assert outcome.code == 0, outcome
+    assert float(numbers(outcome.out, "held out")[4]) > 80, outcome.out
+    assert "linear model: " in outcome.out and "certainty" in outcome.out and "AUC" in outcome.out
+    answer = mercer("predict", tmp_path / "m", tables / "t.parquet", "--probabilities")
+    assert answer.out.startswith("predicted_word,probability_high,probability_low,")
+
+
+def test_the_linear_model_of_blocks_is_that_of_all_rows(mercer, tmp_path):
+    rng = np.random.default_rng(3)
+    x, z = rng.normal(size=(2, 900))
+    y = 2 * x - z + 7.0 + 0.5 * rng.normal(size=900)
+    label = np.where(y > 7, "up", "down").tolist()
+    table = {"x": x, "z": z, "y": y, "label": label}
+    parquet.write_table(pa.table(table), tmp_path / "t.parquet")
+    words = ("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--memory", "200kB", "--force")
+    outcome = mercer(*words, "--target", "y", "--drop", "label", *HURRY)
+    assert outcome.code == 0, outcome
+    told = re.search(r"linear model: ([0-9.]+)", outcome.out)
+    assert float(told[1]) == pytest.approx(0.5, rel=0.2)
+    outcome = mercer(*words, "--target", "label", "--drop", "y", *HURRY)
+    told = re.search(r"linear model: ([0-9.]+) %", outcome.out)
+    assert told and float(told[1]) > 85, outcome
+
+
+def test_where_a_feature_machine_has_no_memory_a_ridge_is_fitted(
+    mercer, fails, tables, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("mercer.models.metric.learning.MATRICES", 1000)
+    words = ("fit", tables / "t.parquet", *NUMBERS, "-o", tmp_path / "m", "--memory", MEMORY)
+    outcome = mercer(*words)
+    assert outcome.code == 0, outcome
+    said = "ridge, on rows in blocks, because a feature machine needs more than the memory budget"
+    assert said in outcome.out
+    assert "KernelRidge: falkon." in mercer(*words, "--plan").out
+    assert "to learn a metric from" in fails(*words, "--force", "--model", "features")

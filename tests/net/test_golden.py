@@ -103,8 +103,8 @@ SINCE = {
     "kernel:Polynomial": {"length_scale": None},
     "estimator:KernelDensity": {"metric": "euclidean"},
     "estimator:SpectralClustering": {"affinity": "kernel", "n_neighbors": 10},
-    "estimator:TableRegressor": {"model": None, "max_time": None},
-    "estimator:TableClassifier": {"max_time": None},
+    "estimator:TableRegressor": {"model": None, "max_time": None, "random_state": 0},
+    "estimator:TableClassifier": {"max_time": None, "random_state": 0},
     "estimator:TableEncoder": {"kernels": None},
 }
 

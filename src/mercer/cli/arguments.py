@@ -497,7 +497,7 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         help="share of the rows held out to evaluate; 0 holds out none (default: 0 with features, "
         "which leaves every row out once, else 0.2)",
     )
-    row_options(parser, "the random split")
+    row_options(parser, "rows that are drawn, and of folds")
     table_options(parser)
 
 

@@ -30,24 +30,17 @@ from mercer.cli.report import (
 )
 from mercer.cli.streams import Streamed, streamed
 from mercer.cli.tables import read_table, table_size
-from mercer.domains import RowBlocks, Tables
-from mercer.errors import InvalidInput, NotConverged, figure
-from mercer.features import TableEncoder
-from mercer.kernels import Matern, as_kernel
-from mercer.models import (
-    FeatureMachineRegressor,
-    KernelRidge,
-    TableClassifier,
-    TableRegressor,
-)
-from mercer.models.metric import Compared, free_kernels
+from mercer.domains import RowBlocks, Table, Tables
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, figure
+from mercer.kernels import as_kernel
+from mercer.models import TableClassifier, TableRegressor
+from mercer.models.metric import Compared
 from mercer.models.tables import (
     TUNING_ROWS,
     enough_to_tune,
     kernel_for,
     model_for,
     suits_features,
-    time_for,
     tuned,
 )
 from mercer.selection.tuning import FEWEST, MATRICES
@@ -59,6 +52,7 @@ if TYPE_CHECKING:
 _AUTO = ("rbf", "matern", "linear")
 _COLUMNS = "columns"  # the kernel that auto_kernel proposes
 _LARGEST = 1e150  # the square of a larger number is none
+_IN_BLOCKS = "on rows in blocks, because the table does not fit the memory budget"
 _SHORTER = "--no-tune or a smaller --max-rows takes less"
 _SOONER = "--time SECONDS ends the search of metrics"
 _LARGER = np.array([1.0, 1e1, 1e2, 1e3])  # times a penalty that centres cannot be solved for
@@ -102,11 +96,19 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if arguments.plan:
             console.say(_plan(kind, name, data, arguments, fits))
             return
-        told = kind, name, data, arguments, console
+        told, drawn = (data, arguments, console), most if fits else None
+        found = None
         if kind == "features":
-            found = _fit_features(data, arguments, console)
-        else:
-            found = _fit_blocks(*told, most) if fits and most else _fit_memory(*told)
+            try:
+                found = _fit_feature_blocks(*told, drawn) if drawn else _fit_features(*told)
+            except MemoryBudgetExceeded:
+                if arguments.model == "features":
+                    raise
+                kind, why = _without_features(data, fits)
+        if found is None:
+            found = (
+                _fit_blocks(kind, name, *told, drawn) if drawn else _fit_memory(kind, name, *told)
+            )
         data, model, choice, held_out, inside = found
     model.notes_ = _notes(data, model, choice, why, held_out, inside)
     save_model(model, arguments.output, arguments.force)
@@ -136,8 +138,37 @@ def _fit_features(data: Prepared, arguments: argparse.Namespace, console: Consol
         took = time.monotonic() - start
     with console.stage(f"comparing with a linear model on {len(data)} rows"):
         inside = inside_score(data, model, arguments.seed)
+    return data, model, _learned(model, took), held_out, inside
+
+
+def _fit_feature_blocks(
+    data: Prepared, arguments: argparse.Namespace, console: Console, drawn: tuple[int, int]
+) -> _Fit:
+    """Learn metrics from rows drawn, and fit all but those held out, in blocks."""
+    with (
+        console.stage(f"reading all {data.sampled_from} rows of {data.path}"),
+        streamed(data, arguments, drawn) as rows,
+    ):
+        with console.stage(f"learning metrics of {len(rows) - rows.held} rows in blocks", _SOONER):
+            start = time.monotonic()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotConverged)  # said below in the words of options
+                model = _machine(data, arguments).fit(rows.blocks())
+            took = time.monotonic() - start
+        solutions = model.model_.solutions_
+        if rest := sum(not solution.converged for solution in solutions):
+            console.warn(
+                f"{data.path}: {rest} of the {len(solutions)} fits in learned metrics are not "
+                "solved to the end; allow more with --memory."
+            )
+        with console.stage(f"evaluating on {rows.held} held-out rows"):
+            held_out = rows.held_out(model)
+    return rows, model, _learned(model, took), held_out, None
+
+
+def _learned(model: Any, took: float) -> _Choice:
     how = f"{took:.1f} s, {_time_allowed(model.model_.max_time)}"
-    return data, model, _Choice("features", None, "", how), held_out, inside
+    return _Choice("features", None, "", how)
 
 
 def _time_allowed(seconds: float | None) -> str:
@@ -155,6 +186,7 @@ def _machine(data: Prepared, arguments: argparse.Namespace) -> Any:
         max_categories=arguments.max_categories,
         model="features",
         max_time=arguments.time,
+        random_state=arguments.seed,
     )
 
 
@@ -240,20 +272,30 @@ def _solved(
 def _kind(data: Prepared, arguments: argparse.Namespace, fits: int) -> tuple[str, str]:
     """Return a word of --model, as asked or what suits the data, and why if that may surprise."""
     kind, why = _kind_in_memory(data, arguments)
-    if arguments.time is not None and (fits or kind != "features"):
+    if arguments.time is not None and kind != "features":
         raise InvalidInput(
             f"--time limits the search of metrics, which is that of --model features, and this "
             f"is a fit of {'ridge' if fits else kind}; leave it out."
         )
     if not fits:
         return kind, why
+    if kind == "features":
+        return kind, _IN_BLOCKS
     if kind != "ridge" and (why or arguments.model == kind):
         raise InvalidInput(
             f"{data.path}: --model {kind} needs all rows in memory, and {data.sampled_from} rows "
             f"do not fit; give --model ridge, which reads them in blocks, or --max-rows {fits}, or "
             "allow more with --memory."
         )
-    return "ridge", "on rows in blocks, because the table does not fit the memory budget"
+    return "ridge", _IN_BLOCKS
+
+
+def _without_features(data: Prepared, fits: int) -> tuple[str, str]:
+    """Return the model of one kernel for a table that a feature machine has no memory for."""
+    why = "because a feature machine needs more than the memory budget"
+    if fits or data.task == "regression":
+        return "ridge", f"{_IN_BLOCKS.partition(',')[0]}, {why}" if fits else why
+    return model_for(data.target)[0], why
 
 
 def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str, str]:
@@ -350,7 +392,9 @@ def _plan(
     Of a table that does not fit, but for `fits` rows, it is a fit on blocks.
     """
     if kind == "features":
-        return _plan_features(data, arguments)
+        with suppress(MemoryBudgetExceeded):
+            return _plan_features(data, arguments, fits)
+        kind, _ = _without_features(data, fits)
     if name == "auto":
         name = _COLUMNS if data.free else _AUTO[0]
     penalty, is_tuned = _penalty(kind, data, arguments)
@@ -359,13 +403,8 @@ def _plan(
     data = data.seen_by(choice.kernel)
     inside = _model(choice, data, arguments)._inside(data.table, data.target, None)
     if fits:
-        rows = data.sampled_from
-        told = str(inside.model.plan(_repeated(inside.Z, inside.target, rows)))
-        most = min(fits, _most_exact())
-        return (
-            f"{data.path}: {rows} rows do not fit this budget and are read in blocks; --max-rows "
-            f"{most} would be fitted exactly.\n{told}"
-        )
+        told = str(inside.model.plan(_repeated(inside.Z, inside.target, data.sampled_from)))
+        return _head_of_blocks(data, fits) + told
     told = str(inside.model.plan(inside.Z, inside.target))
     if is_tuned:
         rows = min(len(data), TUNING_ROWS)
@@ -373,24 +412,21 @@ def _plan(
     return told
 
 
-def _plan_features(data: Prepared, arguments: argparse.Namespace) -> str:
-    """Return what a feature machine would do, and what one of its ridge regressions would take."""
-    seconds = time_for(len(data)) if arguments.time is None else arguments.time
-    several, categories = data.task == "classification", data.encoded_categories
-    kernels: dict[Any, Any] = {}
-    if data.free:
-        kernels = free_kernels(data.table, data.target, classes=several, categorical=categories)
-    encoder = TableEncoder(categories, arguments.max_categories, kernels)
-    Z = encoder.fit(data.table).transform(data.table)
-    classes = len(np.unique(data.target)) if several else 1
-    target = np.zeros((len(Z), classes if classes > 2 else 1))
-    machine = FeatureMachineRegressor()
-    member = KernelRidge(Matern(nu=1.5), alpha=1.0, fit_intercept=True)
+def _plan_features(data: Prepared, arguments: argparse.Namespace, fits: int) -> str:
+    """Return what a feature machine would do and take."""
+    machine = _machine(data, arguments)
+    if not fits:
+        return str(machine.plan(data.table, data.target))
+    plan = machine.plan(_repeated(data.table, data.target, data.sampled_from))
+    return _head_of_blocks(data, fits) + str(plan)
+
+
+def _head_of_blocks(data: Prepared, fits: int) -> str:
+    """Return what is said of a table that is read in blocks, and of how many rows are not."""
+    most = min(fits, _most_exact())
     return (
-        f"A feature machine: metrics of {Z.shape[1]} encoded columns are learned from parts of the "
-        f"rows, {min(machine.max_rows, len(Z))} of each at most, {_time_allowed(seconds)}. The "
-        f"best are tried on all {len(Z)} rows, and {machine.n_models} at most are kept, each with "
-        f"a ridge regression such as this one:\n{member.plan(Z, target)}"
+        f"{data.path}: {data.sampled_from} rows do not fit this budget and are read in blocks; "
+        f"--max-rows {most} would be fitted exactly.\n"
     )
 
 
@@ -406,8 +442,8 @@ def _repeated(Z: Any, target: Any, n: int) -> RowBlocks:
 
     def rows() -> Iterator[tuple[Any, Any]]:
         for start in range(0, n, len(target)):
-            size = min(len(target), n - start)
-            yield Z[:size], target[:size]
+            some = np.arange(min(len(target), n - start))
+            yield Z.take(some) if isinstance(Z, Table) else Z[some], target[some]
 
     return RowBlocks.from_generator(rows, n)
 

@@ -261,6 +261,13 @@ def _reach(errors: np.ndarray) -> float | None:
     return float(np.sort(np.abs(errors))[rank - 1]) if rank <= len(errors) else None
 
 
+def reach_told(model: Any) -> float | None:
+    """Return how far intervals of a feature machine reach; None of classes and of other models."""
+    residuals = vars(model.model_).get("residuals_")
+    machine = isinstance(model.model_, MACHINES) and residuals is not None
+    return _reach(residuals[:, 0]) if machine else None
+
+
 #: Kinds of scores on the rows of a fit, by their keys in notes, and what reports call them.
 INSIDE = {
     "leave_one_out": "leave-one-out",
@@ -383,6 +390,7 @@ def fit_report(
         by = "a model" if inside else "the model,"
         other = f"by {by} {trained} on the other {len(data) - held_out.rows} rows"
         lines.append(("held out", f"{held_out.rows} rows: {held_out}, {other}"))
+        lines += [] if inside else held_out.interval()
         lines += held_out.lines()
     judged, fitted = held_out, f"all {len(data)} rows"
     if inside is None:  # of a model that was fitted once, on blocks
@@ -437,7 +445,9 @@ def _machine_lines(machine: Any) -> list[tuple[str, str]]:
     columns = [f"{_cut(str(names[j]))} {shares[j]:.0f} % (± {spread[j]:.0f})" for j in first]
     more = len(shares) - len(first)
     told = ", ".join(columns) + (f", {more} more {100 - shares[first].sum():.0f} %" if more else "")
-    return [("members", "; ".join(members)), ("importance", told)]
+    lines = [("members", "; ".join(members)), ("importance", told)]
+    kept, fitted = len(machine.members_[0].X_fit_), machine.members_[0].n_rows_
+    return [*lines, ("centres", f"{kept} of {fitted} rows")] if kept < fitted else lines
 
 
 def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:

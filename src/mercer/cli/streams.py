@@ -13,23 +13,25 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.cli.files import missing
 from mercer.cli.preparation import Prepared
-from mercer.cli.report import HELD_OUT, HELD_SHARE, Score, judge
+from mercer.cli.report import HELD_OUT, HELD_SHARE, Score, judge, reach_told
 from mercer.cli.tables import FileTable, drawn_rows, table_batches
 from mercer.domains import RowBlocks
 from mercer.domains.blocks import pyarrow_parquet
 from mercer.errors import InvalidInput
+from mercer.features import TableColumns
 from mercer.settings import get_config
 
 #: Rows that are held out at most: a score of so many has little error of its own.
 MOST_HELD = 10_000
 _HELD_ROW = 1000  # bytes that a row held out is worth at least
+_LINEAR = 64  # bytes of the budget for each pair of columns of a linear model
 _DISTINCT = 100_000  # categories of a column that are counted
 
 
@@ -70,7 +72,33 @@ class Streamed(Prepared):
         if self.task == "classification":
             labels = sorted(self.shares)
             counts = np.array(labels), np.array([self.shares[label] for label in labels])
-        return judge(model, held, true, self.mean, counts)
+        score = judge(model, held, true, self.mean, counts)
+        return replace(score, linear=self._linear_error(model, true), reach=reach_told(model))
+
+    def _linear_error(self, model: Any, true: np.ndarray) -> float | None:
+        """Return the error of a linear model of the encoded columns, by their normal equations."""
+        if isinstance(model.encoder_, TableColumns):
+            return None
+        classes = np.array(sorted(self.shares)) if self.task == "classification" else None
+        gram: Any = 0.0
+        cross: Any = 0.0
+        for Z, y in self._encoded(model, "fit"):
+            if Z.shape[1] ** 2 > get_config().memory // _LINEAR:
+                return None
+            gram = gram + Z.T @ Z
+            targets = y[:, None] - self.mean if classes is None else y[:, None] == classes
+            cross = cross + Z.T @ targets.astype(float)
+        gram.flat[:: len(gram) + 1] += 1e-9 * np.trace(gram) / len(gram)  # columns may be alike
+        coef = np.linalg.solve(gram, cross)
+        found = np.concatenate([Z @ coef for Z, _ in self._encoded(model, "held")])
+        if classes is not None:
+            return float(np.mean(classes[found.argmax(axis=1)] != true))
+        return float(np.sqrt(np.mean((self.mean + found[:, 0] - true) ** 2)))
+
+    def _encoded(self, model: Any, part: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for block in self.blocks(part).as_tables():
+            Z = model.encode(block.X)
+            yield np.column_stack([np.ones(len(Z)), Z]), block.y
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from mercer.estimator.base import (
     check_weights as check_weights,
     is_single as is_single,
     kernel_of as kernel_of,
+    refuse_other_points as refuse_other_points,
     set_params as set_params,
 )
 from mercer.estimator.blocks import (

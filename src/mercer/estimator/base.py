@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import copy
 from functools import cache
 from inspect import signature
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -378,10 +378,15 @@ def _defaults(cls: type) -> dict[str, Any]:
 def check_same_points(domain: Domain, X: Any, Y: Any, verb: str) -> None:
     """Refuse points X given again for a verb that are not those of the fit, Y."""
     if not same_points(domain, X, Y):
-        raise InvalidInput(
-            f"{who()}.{verb}: X is not what the model was fitted on; pass the training points in "
-            f"the same order, or none: {verb}()."
-        )
+        refuse_other_points(verb)
+
+
+def refuse_other_points(verb: str) -> NoReturn:
+    """Refuse points that are given again for a verb, and are not those of the fit."""
+    raise InvalidInput(
+        f"{who()}.{verb}: X is not what the model was fitted on; pass the training points in the "
+        f"same order, or none: {verb}()."
+    )
 
 
 def check_weights(sample_weight: Any, n: int, *, relative: bool = False) -> np.ndarray | None:

@@ -11,7 +11,7 @@ import mercer
 from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
-from mercer.models.metric import members
+from mercer.models.metric import learning
 
 
 def waves(n, d=8, noise=0.1, seed=0):
@@ -238,7 +238,7 @@ def test_a_constant_target_is_predicted():
 def test_of_many_rows_some_are_held_out(monkeypatch):
     X, y = waves(900, d=3)
     for name, value in (("EXACT", 300), ("MANY", 300), ("CENTERS", 60)):
-        monkeypatch.setattr(members, name, value)
+        monkeypatch.setattr(learning, name, value)
     model = FeatureMachineRegressor(2, max_rows=60).fit(X, y)
     known = ~np.isnan(model.left_out_)
     assert known.sum() == 180 and len(model.residuals_) == 180

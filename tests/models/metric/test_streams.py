@@ -7,7 +7,7 @@ from mercer import RowBlocks
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
-from mercer.models.metric import streams
+from mercer.models.metric import learning, streams
 
 N = 600
 
@@ -23,7 +23,7 @@ def columns():
 @pytest.fixture
 def few(monkeypatch):
     monkeypatch.setattr(streams, "SAMPLE", 200)
-    monkeypatch.setattr(streams, "CENTERS", 80)
+    monkeypatch.setattr(learning, "CENTERS", 80)
 
 
 def blocks(X, y, weight=None):

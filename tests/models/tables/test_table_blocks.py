@@ -11,6 +11,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.features import TableEncoder
 from mercer.kernels import RBF, Categorical
 from mercer.models import TableClassifier, TableRegressor
+from mercer.models.metric import streams
 from mercer.models.tables.base import some_rows
 
 pa = pytest.importorskip("pyarrow")
@@ -165,17 +166,17 @@ def test_kernels_on_columns_and_proposed_ones_take_blocks(folder, frame, target)
 def test_what_is_left_out_is_tuned_as_in_memory(folder, frame, target):
     blocks = blocks_of(folder, block_rows=50)
     ridge = TableRegressor(model="ridge")
-    model, expected = TableRegressor().fit(blocks), clone(ridge).fit(frame, target)
+    model, expected = clone(ridge).fit(blocks), clone(ridge).fit(frame, target)
     assert model.alpha_ == pytest.approx(expected.alpha_, rel=1e-3)
     np.testing.assert_allclose(model.kernel_.theta, expected.kernel_.theta, rtol=1e-3)
-    assert (TableRegressor().fit(blocks).predict(frame) == model.predict(frame)).all()
+    assert (clone(ridge).fit(blocks).predict(frame) == model.predict(frame)).all()
     assert TableRegressor(alpha=1.0).fit(blocks).alpha_ == 1.0
     weight = np.arange(N) % 3
-    heavy = TableRegressor().fit(RowBlocks.from_parquet(folder, "y", weight="w"))
+    heavy = clone(ridge).fit(RowBlocks.from_parquet(folder, "y", weight="w"))
     light = clone(ridge).fit(frame, target, sample_weight=weight)
     assert heavy.alpha_ == pytest.approx(light.alpha_, rel=1e-3)
     labels = np.where(target > np.median(target), "high", "low")
-    found = TableClassifier().fit(blocks_of(folder), labels)
+    found = TableClassifier(model="ridge").fit(blocks_of(folder), labels)
     assert found.alpha_ == pytest.approx(
         TableClassifier(model="ridge").fit(frame, labels).alpha_, rel=1e-3
     )
@@ -261,12 +262,12 @@ def test_blocks_of_text_are_shorter(folder):
     assert max(lengths) * (6 * 8 + 3 * 900) < 2 * 100_000 / 16 and sum(lengths) == N
 
 
-def test_blocks_have_no_probabilities_and_the_cures_do():
+def test_a_ridge_of_blocks_has_no_probabilities_and_the_cures_do():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     labels = np.where(X[:, 0] > 0, "u", "v")
     blocks = RowBlocks.from_arrays(X, labels, block_rows=30)
-    model = TableClassifier().fit(blocks)
+    model = TableClassifier(model="ridge").fit(blocks)
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError) as error:
         model.predict_proba(X)
@@ -275,6 +276,76 @@ def test_blocks_have_no_probabilities_and_the_cures_do():
     rows, y, weight = blocks.sample(20000, with_targets=True)
     for cure in (
         TableClassifier("rbf", model="svc", probability=True).fit(rows, y, weight),
-        mercer.KernelLogisticRegression(solver="falkon").fit(blocks),
+        TableClassifier(model="features", max_time=1e-9).fit(blocks),
     ):
         assert cure.predict_proba(X).shape == (80, 2)
+
+
+HURRY = {"max_time": 1e-9}
+
+
+def test_a_feature_machine_is_the_default_of_blocks(folder, frame, target, tmp_path):
+    blocks = blocks_of(folder, block_rows=50)
+    model = TableRegressor(**HURRY).fit(blocks)
+    inside = mercer.FeatureMachineRegressor(**HURRY).fit(blocks)
+    assert type(model.model_) is mercer.FeatureMachineRegressor
+    for rows in (frame, blocks):
+        np.testing.assert_array_equal(model.predict(rows), inside.predict(rows))
+    lower, upper = model.predict_interval(frame)
+    assert 0.8 < np.mean((lower <= target) & (target <= upper))
+    assert model.score(blocks) == pytest.approx(model.score(frame, target)) and model.score(blocks)
+    asked = TableRegressor(model="features", **HURRY).fit(blocks_of(folder), target)
+    np.testing.assert_allclose(asked.predict(frame), model.predict(frame), atol=1e-6)
+    mercer.save(model, tmp_path / "m")
+    np.testing.assert_array_equal(mercer.load(tmp_path / "m").predict(frame), model.predict(frame))
+    heavy = TableRegressor(**HURRY).fit(RowBlocks.from_parquet(folder, "y", weight="w"))
+    assert isinstance(heavy.model_, mercer.FeatureMachineRegressor)
+    # all rows are drawn here, so that all of them are left out
+    np.testing.assert_array_equal(model.loo(frame), model.loo())
+    with pytest.raises(InvalidInput, match="X is not what the model was fitted on"):
+        model.loo(frame.take(np.arange(N)[::-1]))
+
+
+def test_classes_of_blocks_have_probabilities(folder, frame, target):
+    labels = np.where(target > np.median(target), "high", "low")
+    model = TableClassifier(**HURRY).fit(blocks_of(folder, block_rows=50), labels)
+    P = model.predict_proba(blocks_of(folder))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert model.score(frame, labels) > 0.7
+    np.testing.assert_array_equal(model.predict(frame), model.classes_[P.argmax(axis=1)])
+    balanced = TableClassifier(class_weight="balanced", **HURRY).fit(blocks_of(folder), labels)
+    assert type(balanced.model_) is mercer.KernelRidgeClassifier  # as before
+    with pytest.raises(InvalidInput, match=r"^TableClassifier: class_weight='balanced' with Row"):
+        TableClassifier(class_weight="balanced", model="features").fit(blocks_of(folder), labels)
+
+
+def test_text_and_few_rows_of_blocks_are_left_to_ridges():
+    rng = np.random.default_rng(0)
+    words = ["red", "blue", "deep", "pale", "wide", "cold"]
+    table = Table({"note": [" ".join(rng.choice(words, 6)) for _ in range(40)]})
+    y = np.array([text.count("red") for text in table["note"].tolist()], dtype=float)
+    model = TableRegressor().fit(RowBlocks.from_arrays(table, y, block_rows=15))
+    assert type(model.model_) is mercer.KernelRidge
+    few = RowBlocks.from_arrays(np.arange(8.0)[:4, None], np.arange(4.0), block_rows=3)
+    assert type(TableRegressor().fit(few).model_) is mercer.KernelRidge
+
+
+def test_a_class_too_rare_to_be_drawn_is_left_to_a_ridge(monkeypatch):
+    monkeypatch.setattr(streams, "SAMPLE", 60)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    labels = np.where(X[:, 0] > 0, "u", "v")
+    drawn = RowBlocks.from_arrays(X, np.arange(300)).sample(60, 0, with_targets=True)[1].tolist()
+    labels[next(i for i in range(300) if i not in drawn)] = "w"
+    blocks = RowBlocks.from_arrays(X, labels, block_rows=90)
+    with pytest.warns(UserWarning, match=r"^TableClassifier: class 'w' .* in place of a feature"):
+        model = TableClassifier(**HURRY).fit(blocks)
+    assert type(model.model_) is mercer.KernelRidgeClassifier and "w" in model.classes_
+    with pytest.raises(InvalidInput, match=r"^TableClassifier: class 'w' has too few rows"):
+        TableClassifier(model="features", **HURRY).fit(blocks)
+    model = TableRegressor(**HURRY).fit(RowBlocks.from_arrays(X, X[:, 0], block_rows=90))
+    with pytest.raises(
+        InvalidInput, match=r"^TableRegressor\.loo: .* 300 rows in blocks, of which 60"
+    ):
+        model.loo()
+    assert len(model.model_.left_out_) == 60

@@ -18,7 +18,8 @@ from mercer import (
     TableClassifier,
     TableRegressor,
 )
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
+from mercer.models.metric import learning
 from mercer.models.tables import MACHINES, proposal, time_for
 
 N = 40
@@ -166,9 +167,9 @@ def test_refusals_speak_in_the_name_of_the_table_model(frame, target, labels, re
             model.fit(frame)
     with pytest.raises(InvalidInput, match="there is none to tune"):
         mercer.tune(TableRegressor(model="features"), frame, target)
-    blocks = RowBlocks.from_arrays(frame[["x"]].to_numpy(), np.asarray(target))
-    with pytest.raises(InvalidInput, match=r"^TableRegressor: model='features' needs all rows"):
-        TableRegressor(model="features").fit(blocks)
+    for bad in (-1, "x", 0.5):
+        with pytest.raises(InvalidInput, match=r"^TableRegressor: random_state="):
+            TableRegressor(random_state=bad).fit(frame, target)
 
 
 def test_a_fit_that_is_refused_leaves_the_model_alone(frame, target):
@@ -303,3 +304,86 @@ def test_parts_that_do_not_belong_together_are_not_loaded(
 def test_rows_in_blocks_are_predicted(frame, regressor):
     blocks = RowBlocks.from_generator(lambda: iter([frame[:15], frame[15:]]), N)
     np.testing.assert_allclose(regressor.predict(blocks), regressor.predict(frame), atol=1e-12)
+
+
+def test_the_seed_reaches_the_machine_and_what_is_drawn(frame, target, labels, regressor):
+    model = TableRegressor(random_state=7).fit(frame, target)
+    machine = FeatureMachineRegressor(random_state=7).fit(frame, target)
+    assert model.model_.random_state == 7
+    np.testing.assert_array_equal(model.predict(frame), machine.predict(frame))
+    assert not np.array_equal(model.loo(), regressor.loo())
+    svc = TableClassifier(model="svc", random_state=7).fit(frame, labels).model_
+    assert svc.random_state == 7
+    rows = np.random.default_rng(0).normal(size=(3000, 2))
+    blocks = RowBlocks.from_arrays(rows, rows[:, 0], block_rows=900)
+    found = [
+        TableRegressor("rbf", 1.0, random_state=seed).fit(blocks).model_.X_fit_ for seed in (0, 7)
+    ]
+    assert not np.array_equal(*found)
+
+
+def test_other_rows_than_those_of_the_fit_are_refused(frame, target, labels, regressor, classifier):
+    for changed in (frame[::-1], frame.assign(x=frame["x"] + 1e-9), frame.assign(site="u")):
+        words = r"loo: X is not what the model was fitted on; .* or none: loo\(\)\.$"
+        with pytest.raises(InvalidInput, match=f"^TableRegressor.{words}"):
+            regressor.loo(changed)
+        with pytest.raises(InvalidInput, match=f"^TableClassifier.{words}"):
+            classifier.loo(changed)
+        with pytest.raises(
+            InvalidInput, match=r"^TableClassifier\.loo_decision_function: X is not"
+        ):
+            classifier.loo_decision_function(changed)
+    again = pickle.loads(pickle.dumps(regressor))
+    for same in (frame, frame[frame.columns[::-1]], {n: frame[n] for n in frame}):
+        np.testing.assert_array_equal(again.loo(same), regressor.loo())
+    weight = np.where(np.arange(N) < 8, 0.0, 1.0)
+    model = TableRegressor(max_time=1e-9).fit(frame, target, sample_weight=weight)
+    assert np.isnan(model.loo(frame)[:8]).all()
+    with pytest.raises(InvalidInput, match="X is not what the model was fitted on"):
+        model.loo(frame.assign(x=np.where(weight == 0, 0.0, frame["x"])))
+
+
+def test_little_memory_is_enough_for_metrics_of_fewer_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
+    with mercer.config(memory=700_000):
+        model = TableRegressor().fit(X, y)
+        plan = TableRegressor().plan(X, y)
+        chances = TableClassifier(max_time=1e-9).fit(X, y > 0).predict_proba(X)
+    assert isinstance(model.model_, MACHINES) and model.score(X, y) > 0.95
+    assert np.isfinite(model.loo()).sum() == 60 and chances.shape == (300, 2)
+    assert "of 120 rows" in plan.why and "60 others are held out" in plan.why and plan.fits
+
+
+def test_where_memory_is_too_short_one_kernel_does_without(frame, target, labels, monkeypatch):
+    monkeypatch.setattr(learning, "MATRICES", 1000)
+    with mercer.config(memory=300_000):
+        with pytest.warns(UserWarning, match="in place of a feature machine; model='ridge' asks"):
+            model = TableRegressor().fit(frame, target)
+        assert type(model.model_) is KernelRidge
+        assert TableRegressor().plan(frame, target).owner == "KernelRidge"
+        for make, y in ((TableRegressor, target), (TableClassifier, labels)):
+            words = (
+                rf"^{make.__name__}: to learn a metric from 20 rows needs .* model='ridge' may do"
+            )
+            with pytest.raises(MemoryBudgetExceeded, match=words) as error:
+                make(model="features").fit(frame, y)
+            assert error.value.needed > error.value.allowed == 300_000
+            with pytest.raises(MemoryBudgetExceeded):
+                make(model="features").plan(frame, y)
+
+
+def test_the_plan_is_that_of_the_model_inside(frame, target, labels):
+    plan = TableRegressor().plan(frame, target)
+    assert (plan.method, plan.owner, plan.n_rows, plan.error) == ("metrics", "TableRegressor", N, 0)
+    assert plan.fits and plan.seconds > 0 and "3 folds of 40 rows" in plan.why
+    assert "each row is left out" in plan.why and "At most 6 are kept" in plan.why
+    assert "no further one after 2 s" in TableClassifier(max_time=2).plan(frame, labels).why
+    assert TableRegressor("rbf").plan(frame, target).owner == "KernelRidge"
+    assert TableClassifier(C=1.0).plan(frame, labels).method == "smo"
+    blocks = RowBlocks.from_arrays(frame[["x", "noise"]], target, block_rows=15)
+    plan = TableRegressor().plan(blocks)
+    assert plan.n_centers == N and f"all {N} rows in the span of {N} centres" in plan.why
+    with pytest.raises(InvalidInput, match="requires y to be passed"):
+        TableRegressor().plan(frame)

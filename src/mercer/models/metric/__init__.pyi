@@ -2,6 +2,8 @@ from mercer.models.metric.feature_machines import (
     FeatureMachineClassifier as FeatureMachineClassifier,
     FeatureMachineRegressor as FeatureMachineRegressor,
 )
+from mercer.models.metric.scores import fingerprint as fingerprint
+from mercer.models.metric.streams import RareClass as RareClass
 from mercer.models.metric.strings import (
     Compared as Compared,
     free_kernels as free_kernels,

@@ -8,14 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
 from mercer.domains import RowBlocks, Table
-from mercer.errors import InvalidInput, naming, speaking_for, speaks, who
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, speaking_for, speaks, who
 from mercer.estimator import (
+    Plan,
     accuracy,
     as_stream,
     check_kept_classes,
@@ -29,15 +37,25 @@ from mercer.estimator import (
     refuse_sums,
     set_params,
     takes_blocks,
+    tell_plan,
 )
 from mercer.features import TableEncoder, read_rows
 from mercer.models.metric import streams
-from mercer.models.metric.learning import EncodedRows
-from mercer.models.metric.members import Choice, Chosen, class_values
-from mercer.models.metric.scores import NormalScores, groups_of, numbers_of
+from mercer.models.metric.learning import EncodedRows, Shares, plan_of
+from mercer.models.metric.members import (
+    FIRST,
+    LOGISTIC,
+    Choice,
+    Chosen,
+    class_values,
+    recipes_for,
+)
+from mercer.models.metric.scores import NormalScores, fingerprint, groups_of, numbers_of
 from mercer.models.metric.stacking import LogPool, Mean
 from mercer.models.metric.streams import CodedLabels, UnitTargets, coded_columns
 from mercer.models.metric.strings import free_kernels, has_free_columns
+from mercer.models.ridge import KernelRidge
+from mercer.models.risk import KernelLogisticRegression
 
 FEWEST = 5  # rows
 
@@ -57,7 +75,7 @@ def _learns(*names: str) -> state.State:
     """Return the table of what a machine learns, with names of its own."""
     shared = ("encoder_", "members_", "weights_", "views_", "ways_", "knots_", "ranked_")
     told = ("importances_", "importances_std_", "left_out_", "left_out_error_", "n_features_in_")
-    table = state.others(*shared, *told, *names, needed=True)
+    table = state.others(*shared, *told, *names, needed=True) | state.others("fingerprint_")
     return state.worded(table, state.PARTS_MISFIT, lacks=state.PARTS_MISFIT)
 
 
@@ -118,26 +136,39 @@ class FeatureMachine(BaseEstimator):
 
     def _kernels(self, X: Any, y: Any, sample_weight: Any) -> dict[Any, Any] | None:
         """Return kernels for columns of text, strings and graphs; None where there are none."""
-        said = () if self.categorical is None else self.categorical
-        if _is_told(X, said):
+        if (Z := self._free_table(X)) is None:
             return None
-        try:
-            Z = read_rows(X, None)
-            if not has_free_columns(Z, said):
-                return None
-        except (InvalidInput, TypeError):
-            return None  # of what is no table, the encoder speaks
         y = self._checked_target(y, len(Z))
         weights = check_weights(sample_weight, len(Z), relative=True)
         if weights is not None:
             Z, y = Z.take(weights > 0), y[weights > 0]
-        return free_kernels(Z, y, classes=self._has_classes, categorical=said)
+        return free_kernels(Z, y, classes=self._has_classes, categorical=self._said_categorical)
+
+    @property
+    def _said_categorical(self) -> Any:
+        return () if self.categorical is None else self.categorical
+
+    def _free_table(self, X: Any) -> Table | None:
+        """Return a table with columns of text, strings or graphs; None where it has none."""
+        said = self._said_categorical
+        if _is_told(X, said):
+            return None
+        try:
+            Z = read_rows(X, None)
+            return Z if has_free_columns(Z, said) else None
+        except (InvalidInput, TypeError):
+            return None  # of what is no table, the encoder speaks
 
     def _learn(
-        self, encoder: TableEncoder, rows: EncodedRows, labels: np.ndarray | None, clock: Clock
+        self,
+        encoder: TableEncoder,
+        rows: EncodedRows,
+        labels: np.ndarray | None,
+        clock: Clock,
+        fit: bool,
     ) -> Chosen:
         """Choose metrics, and fit a ridge regression in each to all rows."""
-        total = len(rows)
+        total, told = len(rows), fingerprint(rows.Z)
         active = np.arange(total) if rows.w is None else np.flatnonzero(rows.w)
         if len(active) < FEWEST:
             raise InvalidInput(
@@ -147,7 +178,7 @@ class FeatureMachine(BaseEstimator):
         if rows.w is not None:
             rows = replace(rows, w=None if np.ptp(rows.w) == 0 else rows.w / rows.w.mean())
         scores = NormalScores.of(rows.Z, rows.w, numbers_of(encoder))
-        chosen = Choice(
+        choice = Choice(
             rows,
             scores,
             None if labels is None else labels[active],
@@ -155,9 +186,11 @@ class FeatureMachine(BaseEstimator):
             max_rows=self.max_rows,
             clock=clock,
             rng=as_rng(self.random_state),
-        ).made()
+        )
+        with _in_its_memory():
+            chosen = choice.made(fit)
         weights = chosen.together.weights
-        self.encoder_ = encoder
+        self.encoder_, self.fingerprint_ = encoder, told
         self.knots_, self.ranked_ = scores.knots, scores.ranked
         self.members_ = chosen.members
         self.weights_ = weights
@@ -189,12 +222,16 @@ class FeatureMachine(BaseEstimator):
     def _fit_blocks(self, blocks: RowBlocks) -> Any:
         """Learn from a sample, fit members to all blocks, and only then keep anything."""
         blocks = blocks.as_tables()
-        some, y, weight = blocks.sample(streams.SAMPLE, 0, with_targets=True)
-        if weight is not None and len(weight) == streams.SAMPLE:
-            weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
-        y = np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
-        kernels = self._kernels(some, y, weight)
+        kernels = None
+        if self._free_table(blocks.first().X) is not None:
+            few = blocks.sample(streams.FEW, self.random_state, with_targets=True)
+            kernels = self._kernels(few[0], _one_column(few[1]), few[2])
         encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(blocks)
+        size = streams.sample_size(len(numbers_of(encoder)))
+        some, y, weight = blocks.sample(size, self.random_state, with_targets=True)
+        if weight is not None and len(weight) == size:
+            weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
+        y = _one_column(y)
         found: Any = clone(self)
         chosen = found._fit_rows(some, y, weight, encoder)
         scores = NormalScores(found.knots_, found.ranked_)
@@ -202,10 +239,40 @@ class FeatureMachine(BaseEstimator):
         for judged in chosen.judged:
             rows = blocks.with_points(streams.EncodedView(encoder, scores, judged.view))
             rows = rows.with_targets(found._block_targets(y, judged.logistic))
-            found.members_.append(streams.fitted_to_blocks(judged, rows))
+            with _in_its_memory():
+                member = streams.fitted_to_blocks(judged, rows, self.random_state)
+            found.members_.append(member)
         for name in self._learned:
             setattr(self, name, getattr(found, name))
         return self
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        check_parameters(self)
+        blocks = None
+        if is_stream(X):
+            blocks = X.as_tables() if isinstance(X, RowBlocks) else RowBlocks.from_dask(X, y)
+            first = blocks.first()
+            X, y = first.X, first.y
+        with _encoding():
+            kernels = None if y is None else self._kernels(X, _one_column(y), None)
+            encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(X)
+            Z: Any = encoder.transform(X)
+        classes, columns = is_classifier(self), Z.shape[1]
+        scores = NormalScores.of(Z, None, numbers_of(encoder))
+        seen, outputs = len(Z), _outputs(y, classes)
+        if blocks is not None:
+            seen = min(blocks.n_rows, streams.sample_size(columns))
+            Z = blocks.with_points(streams.EncodedView(encoder, scores, ""))
+        shares = Shares.of(seen, self.max_rows, classes)
+        views = len(scores.views)
+        ways = [recipe.how for recipe in FIRST] * views
+        for recipe in recipes_for(shares.bench, int(groups_of(encoder).max()) + 1):
+            ways += [recipe.how] * min(recipe.views, views)
+        if classes and (outputs == 2 or shares.leaves_out):
+            ways += ["logistic"] * sum(LOGISTIC)
+        return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time)
+
+    plan = tell_plan
 
     def _values(self, X: Any, classes: int = 0) -> list[np.ndarray]:
         """Return the values of each member at rows, an axis for outputs or classes always."""
@@ -273,6 +340,18 @@ def _encoding() -> Iterator[None]:
         raise type(error)(str(error).replace(TableEncoder.__name__, who())) from error
 
 
+@contextmanager
+def _in_its_memory() -> Iterator[None]:
+    """Let what a member has no memory for be refused by the model that has it."""
+    try:
+        yield
+    except MemoryBudgetExceeded as error:
+        text = str(error)
+        for name in (KernelRidge.__name__, KernelLogisticRegression.__name__):
+            text = text.replace(f"{name}: ", f"{who()}: ", 1)
+        raise MemoryBudgetExceeded(text, error.needed, error.allowed) from error
+
+
 def _ratios(weights: np.ndarray | None) -> np.ndarray | None:
     """Return weights of largest 1: a penalty is chosen beside them, so that only ratios matter."""
     return None if weights is None else weights / weights.max()
@@ -283,6 +362,20 @@ def _matrix_of(kernel: Any) -> np.ndarray:
     A = getattr(kernel, "matrix", None)
     M = np.diag(1.0 / np.square(np.ravel(kernel.length_scale))) if A is None else A.T @ A
     return M / np.trace(M)
+
+
+def _one_column(y: Any) -> Any:
+    """Return targets of one output as a vector, as they come from blocks as a matrix."""
+    return np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+
+
+def _outputs(y: Any, classes: bool) -> int:
+    """Return how many columns a target has for ridges, one where nothing is known of it."""
+    if y is None:
+        return 1
+    if classes:
+        return len(np.unique(np.asarray(y)))
+    return int(np.shape(y)[1]) if np.ndim(y) == 2 else 1
 
 
 def _by_column(encoder: TableEncoder, shares: np.ndarray) -> np.ndarray:
@@ -324,7 +417,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         Columns of numbers or text to be read as categories.
     max_categories : int, default=100
         The most frequent categories that are kept of each column.
-    random_state : int, Generator or None, default=0
+    random_state : int, RandomState or None, default=0
         Decides which rows are in which fold.
 
     Attributes
@@ -397,7 +490,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         return self
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
-        clock = Clock(self.max_time)
+        clock, fit = Clock(self.max_time), encoder is None
         encoder, Z = self._encoded(X, y, sample_weight, encoder)
         Y = self._checked_target(y, len(Z))
         weights = _ratios(check_weights(sample_weight, len(Z), relative=True))
@@ -409,7 +502,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         spread = np.average(((T - mean) / unit) ** 2, axis=0, weights=weights)
         scale = np.where(spread <= 1e-26, 1.0, unit * np.sqrt(spread))
         rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder))
-        chosen = self._learn(encoder, rows, None, clock)
+        chosen = self._learn(encoder, rows, None, clock, fit)
         self.y_mean_, self.y_scale_ = mean, scale
         self.left_out_ = self._in_units(chosen.left_out, Y.ndim == 1)
         self.left_out_error_ = float(np.sqrt(chosen.error))
@@ -500,7 +593,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         The most frequent categories that are kept of each column.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" counts every class alike.
-    random_state : int, Generator or None, default=0
+    random_state : int, RandomState or None, default=0
         Decides which rows are in which fold.
 
     Attributes
@@ -581,7 +674,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         return self
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
-        clock = Clock(self.max_time)
+        clock, fit = Clock(self.max_time), encoder is None
         encoder, Z = self._encoded(X, y, sample_weight, encoder)
         y = self._checked_target(y, len(Z))
         weights = check_weights(sample_weight, len(Z), relative=True)
@@ -598,7 +691,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         T = coded_columns(labels, len(classes))
         mean, scale = _centre(T, weights)
         rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder))
-        chosen = self._learn(encoder, rows, labels, clock)
+        chosen = self._learn(encoder, rows, labels, clock, fit)
         self.classes_ = classes
         pool: Any = chosen.together
         self.slopes_, self.offset_ = pool.slopes, pool.offset
@@ -613,7 +706,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         if not logistic:
             codes = np.searchsorted(self.classes_, check_labels(y, len(y)))
             columns = _centre(coded_columns(codes, len(self.classes_)), None)
-        return CodedLabels(self.classes_, type(self).__name__, columns)
+        return CodedLabels(self.classes_, type(self).__name__, len(y), columns)
 
     def _pool(self, X: Any) -> tuple[LogPool, list[np.ndarray]]:
         """Return how members are put together, and what they say of rows."""

@@ -1,7 +1,11 @@
-"""How a metric is learned: from the gradients of a fit, or by descent on the left-out error."""
+"""How a metric is learned: from the gradients of a fit, or by descent on the left-out error.
+
+And from which rows, as far as memory goes, and what that takes.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import copy
@@ -12,10 +16,14 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer.checks import Clock
-from mercer.errors import InvalidInput, MercerError
-from mercer.kernels import Kernel
-from mercer.models.ridge import LeastSquares
+from mercer.domains import RowBlocks
+from mercer.errors import InvalidInput, MercerError, figure, who
+from mercer.estimator import Plan
+from mercer.kernels import Kernel, Matern
+from mercer.memory import require_memory
+from mercer.models.ridge import KernelRidge, LeastSquares
 from mercer.rkhs import Function
+from mercer.settings import get_config
 
 #: Bandwidths that a first fit tries, in median distances.
 BANDWIDTHS = (0.3, 1.0, 3.0, 10.0)
@@ -27,6 +35,19 @@ SOME = 300  # rows that choose a bandwidth
 STEPS = 40  # of a descent
 GAIN = 1e-3  # part of an error that a further step of a descent must gain
 LEAST = 1e-6  # factor of a column, relative to the largest
+#: Rows up to which a model is fitted exactly; beyond, in the span of centres.
+EXACT = 8000
+CENTERS = 2000
+MANY = 3000  # rows up to which ridges leave out each of them
+SMALL, FOLDS = 400, 3  # rows up to which metrics are learned in three folds, not in two
+HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
+FEWEST = 20  # rows from which on a metric is learned
+MATRICES = 6  # square ones that a decomposition or a step of a descent has at once
+FACTORED = 2  # and a factorisation
+QUARTER = 4  # the matrix of centres takes at most one part in so many
+#: What trials take, in decompositions of a fold's rows, and seconds that each has beside them.
+TIMES = {"plain": 1.5, "full": 5.0, "diagonal": 5.0, "descent": 15.0, "logistic": 40.0}
+BESIDE = 0.02
 
 
 @dataclass(frozen=True)
@@ -210,3 +231,131 @@ def joined(*metrics: Metric) -> Metric:
     if root is None:  # none has a direction
         raise InvalidInput("the metric of no direction at all")
     return Metric(first.profile, np.sqrt(float(np.max(np.abs(M)))) * root, alpha, error)
+
+
+# ---- From which rows, and what that takes ----
+
+
+def room(matrices: int) -> int:
+    """Return of how many rows so many square matrices fit the memory budget."""
+    return math.isqrt(get_config().memory // (8 * matrices))
+
+
+def threads_for(count: int, rows: int) -> int:
+    """Return how many pieces of work on so many rows there is memory for at a time."""
+    at_once = get_config().memory // max(1, 8 * MATRICES * rows * rows)
+    return max(1, min(count, get_config().threads, at_once))
+
+
+def centers_for(rows: int) -> int:
+    """Return how many centres stand for so many rows."""
+    return max(1, min(CENTERS, rows, math.isqrt(get_config().memory // (8 * QUARTER))))
+
+
+def solver_for(rows: int) -> dict[str, Any]:
+    """Return how a model of so many rows is fitted: exactly, or in the span of centres.
+
+    Iterations on a matrix that memory does not hold would take too long for small penalties.
+    """
+    return {} if rows <= min(EXACT, room(FACTORED)) else in_centers(rows)
+
+
+def in_centers(rows: int, random_state: Any = 0) -> dict[str, Any]:
+    """Return how a model of so many rows is fitted in the span of centres."""
+    return {"solver": "falkon", "n_centers": centers_for(rows), "random_state": random_state}
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Which part of so many rows learns metrics, and which part judges them."""
+
+    rows: int
+    bench: int  # rows in folds, which metrics are learned from
+    folds: int
+    leaves_out: bool  # each row by itself; else some are held out together
+    held_out: int
+
+    @classmethod
+    def of(cls, rows: int, max_rows: int, classes: bool) -> Shares:
+        """Return the parts of a table, or refuse what no metric can be learned from."""
+        fits, few = room(MATRICES), min(rows, FEWEST)
+        what = f"{who()}: to learn a metric from {few} rows"
+        require_memory(8 * MATRICES * few * few, what, "Use KernelRidge")
+        most = min(2 * max_rows, fits)
+        alone = most if classes else max(most, min(MANY, fits))
+        if rows > alone:  # some rows are to be in no fold
+            most = min(most, int((1 - HELD_OUT) * rows))
+        bench = min(rows, most)
+        held = min(MOST_HELD_OUT, int(HELD_OUT * rows), rows - bench) if rows > alone else 0
+        return cls(rows, bench, FOLDS if bench <= SMALL else 2, rows <= alone, held)
+
+    @property
+    def learned_from(self) -> int:
+        """Rows that one metric is learned from: those outside of a fold."""
+        return self.bench - self.bench // self.folds
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the matrices that learn and judge metrics, all threads together."""
+        edge = self.rows if self.leaves_out else self.bench
+        return 8 * threads_for(self.folds, edge) * MATRICES * edge**2
+
+
+def plan_of(
+    shares: Shares,
+    Z: Any,
+    outputs: int,
+    ways: list[str],
+    n_models: int,
+    max_time: float | None,
+) -> Plan:
+    """Return what a search of metrics and the fits in the best of them take.
+
+    Parameters
+    ----------
+    shares : Shares
+        The parts of the rows that are looked at: of all, or of a sample of blocks.
+    Z : ndarray or RowBlocks
+        The encoded rows that are fitted.
+    outputs : int
+        Columns of the target.
+    ways : list of str
+        How each metric is learned and tried, a word of `TIMES`.
+    n_models : int
+        The most metrics that are kept.
+    max_time : float or None
+        Seconds of the search.
+    """
+    blocks, kernel = isinstance(Z, RowBlocks), Matern(nu=1.5)
+    n = Z.n_rows if blocks else len(Z)
+    how = in_centers(n) if blocks else solver_for(n)
+    member = KernelRidge(kernel, alpha=1e-2, fit_intercept=True, **how)
+    one = member.plan(Z, None if blocks else np.zeros((n, outputs)))
+    some = Z.first().X if blocks else Z
+    some = some[np.arange(shares.learned_from) % len(some)]
+    of_fold = KernelRidge(kernel, alpha="loo").plan(some, np.zeros((len(some), outputs)))
+    trials = shares.folds * sum(TIMES[way] for way in ways)
+    search = trials * (BESIDE + (of_fold.seconds or 0.0)) / threads_for(shares.folds, shares.bench)
+    search = search if max_time is None else min(search, max_time)
+    fits = n_models if shares.bench == shares.rows else 2 * n_models
+    drawn = f" of {shares.rows} that are drawn" if blocks and shares.rows < n else ""
+    limit = "" if max_time is None else f", no further one after {figure(max_time)} s"
+    judged = (
+        "each row is left out" if shares.leaves_out else f"{shares.held_out} others are held out"
+    )
+    centres = "" if one.n_centers is None else f" in the span of {one.n_centers} centres"
+    count = sum(way != "logistic" for way in ways)
+    why = (
+        f"{count} metrics of {some.shape[1]} encoded columns are tried{limit}, learned from "
+        f"{shares.folds} folds of {shares.bench} rows{drawn}; to judge them {judged}. At most "
+        f"{n_models} are kept, each with a ridge regression of all {n} rows{centres}."
+    )
+    return replace(
+        one,
+        method="metrics",
+        why=why,
+        memory=max(shares.memory, one.memory),
+        seconds=None if one.seconds is None else search + fits * one.seconds,
+        owner=who(),
+        alternatives=(),
+    )

@@ -15,34 +15,32 @@ from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import RBF, Kernel, Matern, PowerExponential
 from mercer.models.metric.learning import (
     ALPHAS,
+    FEWEST,
+    SMALL,
     EncodedRows,
     Metric,
+    Shares,
     by_gradients,
     descend,
     joined,
     plain,
+    solver_for,
+    threads_for,
 )
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.stacking import LogPool, Mean, log_loss, squared_error, two_columns
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
-from mercer.settings import get_config
 from mercer.threads import Ticker, inheriting, single_threaded_blas, workers
 
 T = TypeVar("T")
 
-#: Rows up to which a model is fitted exactly; beyond, in the span of centres.
-EXACT = 8000
-CENTERS = 2000
-MANY = 3000  # rows up to which ridges leave out each of them
-SMALL, FOLDS = 400, 3  # rows up to which metrics are learned in three folds, not in two
 SPECTRAL = 500  # rows up to which an eigendecomposition serves all penalties
 FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
 #: Penalties of logistic regressions, the largest first.
 SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5)
-HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
-FEWEST = 20  # rows from which on a metric is learned
 WIDE = 100  # factors up to which a descent takes no longer than other ways
+LARGE = 2666  # rows beyond which one matrix keeps all cores busy
 ROUNDS = 3  # of gradients
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
@@ -75,6 +73,13 @@ RECIPES = (
     Recipe("columns, a scale for each", COLUMNS, "descent"),
     Recipe("smooth, gradients of directions", SMOOTH, "full"),
 )
+
+
+def recipes_for(rows: int, factors: int) -> list[Recipe]:
+    """Return the ways to learn a metric that suit so many rows and factors of columns."""
+    if rows < FEWEST:
+        return []
+    return [recipe for recipe in RECIPES if recipe.how != "descent" or factors <= WIDE]
 
 
 @dataclass(frozen=True)
@@ -128,9 +133,12 @@ def learn(rows: EncodedRows, recipe: Recipe, start: Metric, clock: Clock) -> Ite
         yield from by_gradients(rows, start, recipe.how == "full", ROUNDS, clock)
 
 
-def each(work: Callable[[int], T], count: int) -> list[T]:
-    """Return what a function returns for each number; small matrices keep one core busy each."""
-    threads = min(count, get_config().threads)
+def each(work: Callable[[int], T], count: int, rows: int) -> list[T]:
+    """Return what a function returns for each number; small matrices keep one core busy each.
+
+    They are of so many rows; as many are made at a time as there is memory for.
+    """
+    threads = threads_for(count, rows)
     if threads < 2:
         return [work(k) for k in range(count)]
     with single_threaded_blas(), workers(threads) as pool:
@@ -159,13 +167,16 @@ class Bench:
         self.others = [rows.take(np.flatnonzero(fold != k)) for k in range(self.count)]
         self.starts: dict[int, list[Metric]] = {}
 
+    def _of_folds(self, work: Callable[[int], T]) -> list[T]:
+        return each(work, self.count, len(self.rows))
+
     def judge(self, recipe: Recipe, clock: Clock) -> Judged | None:
         """Return the metrics of a recipe of least error at rows that they were not learned from."""
         key = id(recipe.profile)
         if key not in self.starts:
-            self.starts[key] = each(lambda k: plain(self.others[k], recipe.profile), self.count)
+            self.starts[key] = self._of_folds(lambda k: plain(self.others[k], recipe.profile))
         starts = self.starts[key]
-        learned = each(lambda k: list(learn(self.others[k], recipe, starts[k], clock)), self.count)
+        learned = self._of_folds(lambda k: list(learn(self.others[k], recipe, starts[k], clock)))
         steps = [Judged(recipe, self.view, metrics) for metrics in zip(*learned, strict=False)]
         if len(steps) < 2:
             return self.at_penalties(steps[0], FACTORS) if steps else None
@@ -177,14 +188,16 @@ class Bench:
 
     def at_penalties(self, judged: Judged, factors: tuple[float, ...]) -> Judged:
         """Return it with the penalty of least error, for all folds, and what is left out then."""
+        n = len(self.rows)
         middle = float(np.exp(np.mean([np.log(metric.alpha) for metric in judged.metrics])))
-        alphas = ALPHAS if len(self.rows) <= SPECTRAL else middle * np.array(factors)
+        alphas = ALPHAS if n <= SPECTRAL else middle * np.array(factors)
 
         def at_fold(k: int) -> np.ndarray:
             problem = self.rows.problem(judged.metrics[k].kernel)
             return left_out(problem, alphas)[:, self.fold == k]
 
-        parts = (each if len(self.rows) <= EXACT // 3 else _in_turn)(at_fold, self.count)
+        # one matrix that is large has all cores
+        parts = self._of_folds(at_fold) if n <= LARGE else [at_fold(k) for k in range(self.count)]
         found = np.empty((len(alphas), *self.rows.T.shape))
         for k, part in enumerate(parts):
             found[:, self.fold == k] = part
@@ -222,7 +235,7 @@ class Bench:
                 return class_values(model, self.rows.Z[asked], classes)
 
             found = np.empty((len(labels), 1 if classes == 2 else classes))
-            for p, values in enumerate(each(at_part, int(parts.max()) + 1)):
+            for p, values in enumerate(each(at_part, int(parts.max()) + 1, len(labels))):
                 found[parts == p] = values
             compared.append(found)
             loss = log_loss(_softmax(found), labels, self.rows.w)
@@ -231,11 +244,6 @@ class Bench:
             metrics = judged.at(alpha)
             best = replace(judged, metrics=metrics, error=loss, left_out=found, logistic=True)
         return best and replace(best, compared=np.array(compared))
-
-
-def _in_turn(work: Callable[[int], T], count: int) -> list[T]:
-    """Return what a function returns for each number; one matrix has all cores."""
-    return [work(k) for k in range(count)]
 
 
 def _softmax(values: np.ndarray) -> np.ndarray:
@@ -274,9 +282,7 @@ def fitted(
     metric: Metric, rows: EncodedRows, labels: np.ndarray | None = None, tol: float | None = None
 ) -> Any:
     """Return the ridge in a metric, or of classes the logistic regression; centres where many."""
-    how: dict[str, Any] = {} if tol is None else {"tol": tol}
-    if len(rows) > EXACT:
-        how |= {"solver": "falkon", "n_centers": min(CENTERS, len(rows)), "random_state": 0}
+    how: dict[str, Any] = solver_for(len(rows)) | ({} if tol is None else {"tol": tol})
     if labels is None:
         ridge = KernelRidge(metric.kernel, alpha=metric.alpha, fit_intercept=True, **how)
         return ridge.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)
@@ -316,15 +322,12 @@ class Choice:
         self.n_models = n_models
         self.classes = 0 if labels is None else int(labels.max()) + 1
         self.views = {view: replace(rows, Z=scores.view(rows.Z, view)) for view in scores.views}
-        every, most = np.arange(len(rows)), 2 * max_rows
-        self.leaves_out = len(rows) <= (most if labels is not None else max(most, MANY))
-        if not self.leaves_out:  # some rows are to be in no fold
-            most = min(most, int((1 - HELD_OUT) * len(rows)))
-        many = len(rows) > most
-        self.bench = np.sort(rng.choice(every, most, replace=False)) if many else every
-        few = len(self.bench) <= SMALL
+        self.shares = shares = Shares.of(len(rows), max_rows, labels is not None)
+        self.leaves_out, many = shares.leaves_out, shares.bench < len(rows)
+        every = np.arange(len(rows))
+        self.bench = np.sort(rng.choice(every, shares.bench, replace=False)) if many else every
         self.key = rows.T.mean(axis=1) if labels is None else labels
-        self.fold = folds_of(self.key[self.bench], FOLDS if few else 2, rng)
+        self.fold = folds_of(self.key[self.bench], shares.folds, rng)
         self.tried: list[Judged] = []
         self.failure: MercerError | None = None
         self.ticker = Ticker("learning metrics")
@@ -343,12 +346,12 @@ class Choice:
         self.longest = max(self.longest, self.clock.spent - began)
         self.ticker.tell(f"{found.name}: {text}")
 
-    def made(self) -> Chosen:
-        """Return the members, fitted to all rows."""
+    def made(self, fit: bool = True) -> Chosen:
+        """Return the members, fitted to all rows; unfitted where others are to be fitted."""
         try:
             self._try_all()
             whole, known = self._on_all_rows()
-            return self._together(whole, known)
+            return self._together(whole, known, fit)
         finally:
             self.ticker.close()
 
@@ -361,12 +364,9 @@ class Choice:
             errors = [self._attempt(bench, recipe) for recipe in FIRST]
             ranked.append((min(errors), len(ranked), bench))
         ranked.sort(key=lambda item: item[:2])
-        if len(self.bench) >= FEWEST:
-            for recipe in RECIPES:
-                if recipe.how == "descent" and self.rows.factors.max() >= WIDE:
-                    continue
-                for _, _, bench in ranked[: recipe.views]:
-                    self._attempt(bench, recipe)
+        for recipe in recipes_for(len(self.bench), int(self.rows.factors.max()) + 1):
+            for _, _, bench in ranked[: recipe.views]:
+                self._attempt(bench, recipe)
         if not self.tried:
             raise self.failure or InvalidInput("no metric could be learned from these rows.")
         self.tried.sort(key=lambda judged: judged.error)
@@ -417,8 +417,7 @@ class Choice:
             known, fold = np.arange(len(rows)), self._folds_of_all()
         else:
             free = np.setdiff1d(np.arange(len(rows)), self.bench)
-            size = min(MOST_HELD_OUT, int(HELD_OUT * len(rows)), len(free))
-            known = np.sort(self.rng.choice(free, size, replace=False))
+            known = np.sort(self.rng.choice(free, self.shares.held_out, replace=False))
         whole: list[Judged] = []
         longest = 0.0
         for judged in best:
@@ -467,7 +466,7 @@ class Choice:
             return Mean.of(found, there.T, there.w, most)
         return LogPool.of(found, self.labels[known[seen]], there.w, most)
 
-    def _together(self, whole: list[Judged], known: np.ndarray) -> Chosen:
+    def _together(self, whole: list[Judged], known: np.ndarray, fit: bool) -> Chosen:
         """Fit the members that are given a weight, and tell what is known of rows left out.
 
         A row left out is predicted with penalties, rounds, weights and slopes that three quarters
@@ -492,6 +491,6 @@ class Choice:
         judged = [whole[k] for k in kept]
         members = [
             fitted(one.metric, self.views[one.view], self.labels if one.logistic else None)
-            for one in judged
+            for one in (judged if fit else ())
         ]
         return Chosen(judged, members, together.take(kept), left, error)

@@ -11,13 +11,27 @@ from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_labels, check_targets
 from mercer.features import TableEncoder
-from mercer.models.metric.members import CENTERS, Judged
+from mercer.models.metric.learning import FEWEST, in_centers
+from mercer.models.metric.members import Judged
 from mercer.models.metric.scores import NormalScores
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
+from mercer.settings import get_config
 
-#: Rows of blocks that metrics, weights and slopes come from.
-SAMPLE = 20_000
+SAMPLE = 20_000  # rows of blocks that metrics, weights and slopes come from
+FEW = 2000  # that kernels of text and strings come from
+COPIES = 6  # of a sample of rows: as they came, encoded, in each view, in parts
+SHARE = 2  # such a sample takes at most one part in so many of the budget
+
+
+class RareClass(InvalidInput):
+    """A class of which no row is among those that metrics are learned from."""
+
+
+def sample_size(width: int) -> int:
+    """Return how many rows of blocks, of so many encoded columns, are looked at in memory."""
+    fits = get_config().memory // (SHARE * COPIES * 8 * max(1, width))
+    return max(2 * FEWEST, min(SAMPLE, fits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +72,7 @@ class CodedLabels:
 
     classes: np.ndarray
     speaker: str
+    sample: int  # rows that the classes are known from
     columns: tuple[np.ndarray, float] | None = None
 
     def __call__(self, y: Any) -> np.ndarray:
@@ -67,10 +82,10 @@ class CodedLabels:
         codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
         strange = self.classes[codes] != y
         if strange.any():
-            raise InvalidInput(
+            raise RareClass(
                 f"{self.speaker}: class {y[strange].tolist()[0]!r} has too few rows to be among "
-                f"the {SAMPLE} that metrics are learned from; leave its rows out, or join it with "
-                "another class."
+                f"the {self.sample} that metrics are learned from; leave its rows out, or join it "
+                "with another class."
             )
         if self.columns is None:
             return codes
@@ -85,11 +100,10 @@ def coded_columns(codes: np.ndarray, classes: int) -> np.ndarray:
     return T[:, 1:] if classes == 2 else T
 
 
-def fitted_to_blocks(judged: Judged, rows: RowBlocks) -> Any:
+def fitted_to_blocks(judged: Judged, rows: RowBlocks, random_state: Any) -> Any:
     """Return the model of a metric on encoded rows in blocks, in the span of centres."""
     metric = judged.metric
-    how: dict[str, Any] = {"solver": "falkon", "n_centers": min(CENTERS, rows.n_rows)}
-    how |= {"random_state": 0, "alpha": metric.alpha}
+    how = in_centers(rows.n_rows, random_state) | {"alpha": metric.alpha}
     if judged.logistic:
         return KernelLogisticRegression(metric.kernel, **how).fit(rows)
     return KernelRidge(metric.kernel, fit_intercept=True, **how).fit(rows)

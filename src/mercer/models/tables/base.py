@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.domains import RowBlocks, Table, Tables
-from mercer.errors import InvalidInput, naming, speaks, who
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, speaks, users_level, who
 from mercer.estimator import (
+    Plan,
     check_same_points,
     check_weights,
     count_targets,
+    refuse_other_points,
     set_params,
+    tell_plan,
 )
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
@@ -27,6 +31,8 @@ from mercer.models.metric import (
     Compared,
     FeatureMachineClassifier,
     FeatureMachineRegressor,
+    RareClass,
+    fingerprint,
     has_free_columns,
 )
 from mercer.models.ridge import KernelRidge
@@ -92,6 +98,7 @@ class TableModel(BaseEstimator):
             )
         ),
         "max_time": checks.Maybe(checks.Number(above=0.0)),
+        "random_state": checks.SEED,
     }
     _state = state.worded(
         state.others("encoder_", "model_", "notes_", "n_features_in_", needed=True),
@@ -116,6 +123,7 @@ class TableModel(BaseEstimator):
         max_categories: int = 100,
         model: str | None = None,
         max_time: float | None = None,
+        random_state: Any = 0,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -123,6 +131,7 @@ class TableModel(BaseEstimator):
         self.max_categories = max_categories
         self.model = model
         self.max_time = max_time
+        self.random_state = random_state
 
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
@@ -142,39 +151,81 @@ class TableModel(BaseEstimator):
 
     def _suits_features(self, X: Any, y: Any, sample_weight: Any) -> bool:
         """Whether a feature machine is asked for, or nothing is said and the rows suit it."""
-        name, blocks = type(self).__name__, isinstance(X, RowBlocks)
         self._require_target(X, y)
         if self.model == "features":
             for fixed in ("kernel", "alpha", "C"):
                 if (value := getattr(self, fixed, None)) is not None:
                     raise InvalidInput(
-                        f"{name}: {fixed}={value!r} beside model='features', which learns kernels "
-                        "and penalties from the rows; leave it out, or give model='ridge'."
+                        f"{type(self).__name__}: {fixed}={value!r} beside model='features', which "
+                        "learns kernels and penalties from the rows; leave it out, or give "
+                        "model='ridge'."
                     )
-            if blocks:
-                raise InvalidInput(
-                    f"{name}: model='features' needs all rows at once, and those of RowBlocks "
-                    "come in blocks; model='ridge' fits them, or fit a sample: X, y, weight = "
-                    "blocks.sample(20000, with_targets=True)."
-                )
             return True
-        if self._asked or blocks:
+        if self._asked:
             return False
-        rows = count_targets(y)
-        weights = check_weights(sample_weight, rows, relative=True)
+        if isinstance(X, RowBlocks):
+            if getattr(self, "class_weight", None) is not None:  # of blocks a ridge counts classes
+                return False
+            X, _, weights = X.as_tables().sample(TUNING_ROWS, self.random_state, with_targets=True)
+            rows = X.shape[0]
+        else:
+            rows = count_targets(y)
+            weights = check_weights(sample_weight, rows, relative=True)
         rows = rows if weights is None else int(np.count_nonzero(weights))
         return suits_features(rows)
 
-    def _machine(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Any:
-        """Return a feature machine fitted to a table."""
-        machine = self._classes_of_models["features"](
-            max_time=time_for(count_targets(y)) if self.max_time is None else self.max_time,
+    def _new_machine(self, X: Any, y: Any) -> Any:
+        """Return a feature machine for a table, as yet unfitted."""
+        rows = X.n_rows if isinstance(X, RowBlocks) else count_targets(y)
+        of_class = {"class_weight": self.class_weight} if hasattr(self, "class_weight") else {}
+        return self._classes_of_models["features"](
+            max_time=time_for(rows) if self.max_time is None else self.max_time,
             categorical=self.categorical,
             max_categories=self.max_categories,
-            **options,
+            random_state=self.random_state,
+            **of_class,
         )
-        with self._in_its_name(machine):
-            return machine.fit(X, y, sample_weight=sample_weight)
+
+    def _machine(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Return a feature machine fitted to a table; None where one kernel is to do without it."""
+        machine, name = self._new_machine(X, y), type(self).__name__
+        try:
+            with self._in_its_name(machine):
+                return machine.fit(X, y, sample_weight=sample_weight)
+        except MemoryBudgetExceeded as error:
+            said = str(error).replace(type(machine).__name__, name)
+            said = said.replace(" Use KernelRidge, or raise", " Raise")
+            if self.model == "features":
+                said = f"{said} model='ridge' may do with less."
+                raise MemoryBudgetExceeded(said, error.needed, error.allowed) from error
+        except RareClass as error:
+            if self.model == "features":
+                raise
+            said = str(error)
+        warnings.warn(
+            f"{said} A model of one kernel is fitted in place of a feature machine; model='ridge' "
+            "asks for it.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+        return None
+
+    plan = tell_plan
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        checks.check_parameters(self)
+        if self._suits_features(X, y, None):
+            machine = self._new_machine(X, y)
+            try:
+                with self._in_its_name(machine):
+                    told = replace(machine.plan(X, y), owner=type(self).__name__)
+                if told.fits or self.model == "features":
+                    return told
+            except MemoryBudgetExceeded:
+                if self.model == "features":
+                    raise
+        inside = self._inside(X, y, None)
+        return inside.model.plan(inside.Z, inside.target)
 
     @contextmanager
     def _in_its_name(self, inner: Any) -> Iterator[None]:
@@ -230,7 +281,7 @@ class TableModel(BaseEstimator):
         """Encode rows in blocks as they come; a kernel is proposed for some of them."""
         kernel, blocks = self.kernel, blocks.as_tables()
         if kernel is None or kernel == "auto" or _chooses_columns(kernel):
-            some, _, weight = blocks.sample(TUNING_ROWS, 0, with_targets=True)
+            some, _, weight = blocks.sample(TUNING_ROWS, self.random_state, with_targets=True)
             if kernel is None:
                 kernel = "auto" if self._is_free(some) else "rbf"
         if kernel == "auto" or _chooses_columns(kernel):
@@ -256,13 +307,14 @@ class TableModel(BaseEstimator):
             return kernel, {}
         if weights is not None:
             Z, y = Tables().take(Z, weights > 0), y[weights > 0]
-        return kernel_for(Z, y, classes=classes, categorical=self._said_categorical)
+        how = {"categorical": self._said_categorical, "random_state": self.random_state}
+        return kernel_for(Z, y, classes=classes, **how)
 
     def _for_strings_of(self, Z: RowBlocks, kernel: Any, classes: bool) -> tuple[Any, Compared]:
         """Return what `_for_strings` does, for some rows of blocks."""
         if self.kernel is not None or not _chooses_columns(kernel):
             return kernel, {}
-        return self._for_strings(kernel, *some_rows(Z), classes)
+        return self._for_strings(kernel, *some_rows(Z, self.random_state), classes)
 
     def _fitted(self, inside: Inside, penalty: Any, in_folds: bool = False) -> Any:
         """Return the kernel model fitted; tuned first, where kernel and penalty are left open."""
@@ -271,10 +323,10 @@ class TableModel(BaseEstimator):
         if blocks := isinstance(Z, RowBlocks):
             if not open_:
                 return model.fit(Z)
-            Z, target, weights = some_rows(Z)
+            Z, target, weights = some_rows(Z, self.random_state)
         counted = np.asarray(target) if weights is None else np.asarray(target)[weights > 0]
         if open_ and enough_to_tune(counted, in_folds) and len(np.unique(counted)) > 1:
-            model = tuned(model, Z, target, weights).model
+            model = tuned(model, Z, target, weights, self.random_state).model
             if not blocks:
                 return model
             model = clone(model).set_params(kernel=model.kernel_)
@@ -354,12 +406,24 @@ class TableModel(BaseEstimator):
     @speaks
     def _left_out(self, X: Any, verb: str) -> np.ndarray:
         """Return what a feature machine says of each training row by fits without it."""
-        known = self.model_.left_out_
-        if X is not None and (rows := len(self.encode(X))) != len(known):
+        machine = self.model_
+        known, fitted = machine.left_out_, machine.members_[0].n_rows_
+        if fitted > len(known):
             raise InvalidInput(
-                f"{who()}.{verb}: X has {rows} rows, and the model was fitted on {len(known)}; "
+                f"{who()}.{verb}: the model was fitted on {fitted} rows in blocks, of which "
+                f"{len(known)} were drawn to learn from; model_.left_out_ holds what fits without "
+                "them say of these."
+            )
+        if X is None:
+            return known
+        Z = self.encode(X)
+        if len(Z) != len(known):
+            raise InvalidInput(
+                f"{who()}.{verb}: X has {len(Z)} rows, and the model was fitted on {len(known)}; "
                 f"pass the training points in the same order, or none: {verb}()."
             )
+        if fingerprint(Z) != vars(machine).get("fingerprint_", fingerprint(Z)):
+            refuse_other_points(verb)
         return known
 
     def _of_one_kernel(self, name: str) -> Any:
@@ -441,9 +505,11 @@ def tuned(model: Any, Z: Any, y: Any, weights: Any, random_state: Any = 0) -> An
     return tune(model, Z, y, weights, **options)
 
 
-def some_rows(blocks: RowBlocks) -> tuple[Any, np.ndarray, np.ndarray | None]:
+def some_rows(
+    blocks: RowBlocks, random_state: Any = 0
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
     """Return random rows of blocks to choose parameters on, with targets and weights."""
-    Z, y, weights = blocks.sample(TUNING_ROWS, 0, with_targets=True)
+    Z, y, weights = blocks.sample(TUNING_ROWS, random_state, with_targets=True)
     if weights is not None and len(weights) == TUNING_ROWS:
         weights = weights / weights.mean()  # a weight is a repetition: a row drawn is one row
     return Z, np.ravel(y), weights

@@ -48,11 +48,9 @@ def _with_probability(model: Any) -> bool:
         asked = model.kernel is None and model.model in (None, "auto")
     if kind != "features" and (kind == "ridge" or not asked):
         raise AttributeError(
-            "TableClassifier: it has no probabilities; fit it with model='features', or with "
-            "model='svc', probability=True, which need all rows in memory. Those of RowBlocks are "
-            "fitted by model='ridge': fit a sample, X, y, weight = blocks.sample(20000, "
-            "with_targets=True); or, where all columns are numbers, "
-            "KernelLogisticRegression(solver='falkon'), which takes all blocks."
+            "TableClassifier: it has no probabilities; fit it with model='features', which takes "
+            "RowBlocks too, or with model='svc', probability=True, which needs all rows in memory: "
+            "X, y, weight = blocks.sample(20000, with_targets=True) brings some there."
         )
     return True
 
@@ -87,7 +85,10 @@ class TableClassifier(ClassifierMixin, TableModel):
         vectors only and can have probabilities. "auto", which is meant where it is left out, takes
         "ridge" for a kernel or `alpha` that is given and "svc" for `C`; else "features" where the
         table has 5 rows of positive weight or more, and "ridge" where not. Rows in `RowBlocks` are
-        always fitted by "ridge", without probabilities.
+        fitted by "features" too; by "ridge", without probabilities, where there is a
+        `class_weight`. Where "features" has too little memory, or a class of blocks too few rows to
+        be drawn, a warning says so, and the model is one of a kernel: "svc" where every class has
+        five rows or more, else "ridge"; of blocks "ridge".
     C : float, optional
         The price of a margin violation, for ``model="svc"``; left out as `alpha`.
     probability : bool, optional
@@ -96,6 +97,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     max_time : float, optional
         Seconds after which a feature machine tries no further metric. Left out, there is no limit
         up to 2000 rows, and one of 60 seconds beyond.
+    random_state : int, RandomState or None, default=0
+        Decides which rows are in which fold, and which are drawn from many.
 
     Attributes
     ----------
@@ -163,8 +166,9 @@ class TableClassifier(ClassifierMixin, TableModel):
         C: float | None = None,
         probability: bool | None = None,
         max_time: float | None = None,
+        random_state: Any = 0,
     ):
-        super().__init__(kernel, alpha, categorical, max_categories, model, max_time)
+        super().__init__(kernel, alpha, categorical, max_categories, model, max_time, random_state)
         self.class_weight = class_weight
         self.C = C
         self.probability = probability
@@ -176,8 +180,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         Parameters
         ----------
         X : data frame, Table, dict of columns, 2-D array or RowBlocks
-            The table; blocks of rows as for `TableRegressor`, with ``model="ridge"``, which has no
-            `predict_proba`: for that fit a sample of the blocks.
+            The table; blocks of rows as for `TableRegressor`, by a feature machine or a ridge.
         y : array-like of shape (n_rows,)
             The class of each row; may be left out where the blocks carry it.
         sample_weight : array-like of shape (n_rows,), optional
@@ -190,11 +193,15 @@ class TableClassifier(ClassifierMixin, TableModel):
         """
         checks.check_parameters(self)
         if self._suits_features(X, y, sample_weight):
-            y = to_host(y, "y")
-            _refuse_missing(y)
-            machine = self._machine(X, y, sample_weight, class_weight=self.class_weight)
-            self._keep(machine.encoder_, machine)
-            return self
+            given = X, y, sample_weight
+            if isinstance(X, RowBlocks):
+                given = as_stream(*given), None, None
+            else:
+                given = X, to_host(y, "y"), sample_weight
+                _refuse_missing(given[1])
+            if (machine := self._machine(*given)) is not None:
+                self._keep(machine.encoder_, machine)
+                return self
         inside = self._inside(X, y, sample_weight)
         margin = inside.settled["model"] == "svc"
         model = self._fitted(inside, self.C if margin else self.alpha, margin)
@@ -230,6 +237,7 @@ class TableClassifier(ClassifierMixin, TableModel):
                 1.0 if self.C is None else self.C,
                 class_weight=self.class_weight,
                 probability=probability,
+                random_state=self.random_state,
             )
         settled = {"model": kind, "probability": probability}
         return Inside(encoder, Z, y, weights, model, compared, settled)
@@ -244,7 +252,8 @@ class TableClassifier(ClassifierMixin, TableModel):
             )
         encoder, Z, kernel = self._encode(blocks, None, None)
         kernel, compared = self._for_strings_of(Z, kernel, True)
-        model, settled = self._ridge(kernel).set_params(random_state=0), {"model": "ridge"}
+        model = self._ridge(kernel).set_params(random_state=self.random_state)
+        settled = {"model": "ridge"}
         return Inside(encoder, Z, None, None, model, compared, settled)
 
     def _ridge(self, kernel: Any) -> KernelRidgeClassifier:
@@ -330,8 +339,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         Parameters
         ----------
         X : data frame, Table, dict of columns or 2-D array, optional
-            The training table, if you like; another is refused (of a feature machine, one that has
-            another number of rows).
+            The training table, if you like; another is refused.
 
         Returns
         -------
@@ -357,8 +365,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         Parameters
         ----------
         X : data frame, Table, dict of columns or 2-D array, optional
-            The training table, if you like; another is refused (of a feature machine, one that has
-            another number of rows).
+            The training table, if you like; another is refused.
 
         Returns
         -------

@@ -64,11 +64,13 @@ class TableRegressor(RegressorMixin, TableModel):
     model : {"auto", "features", "ridge"}, optional
         "features" is a `FeatureMachineRegressor`, "ridge" a `KernelRidge`. "auto", which is meant
         where it is left out, takes "features" where neither kernel nor alpha is given, the table
-        has 5 rows of positive weight or more, and its rows do not come in `RowBlocks`; else
-        "ridge".
+        has 5 rows of positive weight or more; else "ridge". Where "features" has too little memory,
+        a warning says so, and it is "ridge" too.
     max_time : float, optional
         Seconds after which a feature machine tries no further metric. Left out, there is no limit
         up to 2000 rows, and one of 60 seconds beyond.
+    random_state : int, RandomState or None, default=0
+        Decides which rows are in which fold, and which are drawn from many.
 
     Attributes
     ----------
@@ -119,7 +121,8 @@ class TableRegressor(RegressorMixin, TableModel):
         ----------
         X : data frame, Table, dict of columns, 2-D array or RowBlocks
             The table. `mercer.RowBlocks` bring rows that need not fit memory, with their targets
-            and weights: they are encoded block by block, and the model is one of centres.
+            and weights: they are encoded block by block, metrics are learned from 20,000 of them at
+            most, and the fits, in the span of centres, see all.
         y : array-like of shape (n_rows,)
             The target, finite numbers; may be left out where the blocks carry it.
         sample_weight : array-like of shape (n_rows,), optional
@@ -132,10 +135,15 @@ class TableRegressor(RegressorMixin, TableModel):
         """
         checks.check_parameters(self)
         if self._suits_features(X, y, sample_weight):
-            machine = self._machine(X, _target_numbers(to_host(y, "y")), sample_weight)
-            self._keep(machine.encoder_, machine)
-            self.y_mean_, self.y_scale_ = 0.0, 1.0  # it has the target's units itself
-            return self
+            given = X, y, sample_weight
+            if isinstance(X, RowBlocks):
+                given = _with_one_target(as_stream(*given)), None, None
+            else:
+                given = X, _target_numbers(to_host(y, "y")), sample_weight
+            if (machine := self._machine(*given)) is not None:
+                self._keep(machine.encoder_, machine)
+                self.y_mean_, self.y_scale_ = 0.0, 1.0  # it has the target's units itself
+                return self
         inside = self._inside(X, y, sample_weight)
         self._keep(inside.encoder, self._fitted(inside, self.alpha), inside.compared)
         self.y_mean_, self.y_scale_ = inside.mean, inside.scale
@@ -163,12 +171,7 @@ class TableRegressor(RegressorMixin, TableModel):
 
     def _inside_blocks(self, blocks: RowBlocks) -> Inside:
         """Encode blocks; the scale of their target takes three passes."""
-        if (several := np.shape(blocks.first().y)[1:]) and several != (1,):
-            raise InvalidInput(
-                f"TableRegressor: the blocks carry {several[0]} targets; it takes one, so name one "
-                "column as target=, and fit a model for each."
-            )
-        blocks = blocks.with_targets(NumericTargets("TableRegressor"))
+        blocks = _with_one_target(blocks)
         encoder, Z, kernel = self._encode(blocks, None, None)
         unit = max(float(np.abs(block.y).max()) for block in blocks) or 1.0
         total = fsum(_summed(block, np.ones_like) for block in blocks)
@@ -180,7 +183,7 @@ class TableRegressor(RegressorMixin, TableModel):
         Z = Z.with_targets(Standardised(unit * mean, scale))
         kernel, compared = self._for_strings_of(Z, kernel, False)
         alpha = 1.0 if self.alpha is None else self.alpha
-        model = KernelRidge(kernel, alpha=alpha, random_state=0)  # that of centres
+        model = KernelRidge(kernel, alpha=alpha, random_state=self.random_state)
         return Inside(encoder, Z, None, None, model, compared, mean=unit * mean, scale=scale)
 
     @takes_blocks
@@ -246,8 +249,7 @@ class TableRegressor(RegressorMixin, TableModel):
         Parameters
         ----------
         X : data frame, Table, dict of columns or 2-D array, optional
-            The training table, if you like; another is refused (of a feature machine, one that has
-            another number of rows).
+            The training table, if you like; another is refused.
 
         Returns
         -------
@@ -259,6 +261,16 @@ class TableRegressor(RegressorMixin, TableModel):
         if isinstance(self.model_, MACHINES):
             return self._left_out(X, "loo")
         return self.y_mean_ + self.y_scale_ * self.model_.loo(self._encoded_again(X, "loo"))
+
+
+def _with_one_target(blocks: RowBlocks) -> RowBlocks:
+    """Return blocks whose targets are numbers, or refuse those that carry several."""
+    if (several := np.shape(blocks.first().y)[1:]) and several != (1,):
+        raise InvalidInput(
+            f"TableRegressor: the blocks carry {several[0]} targets; it takes one, so name one "
+            "column as target=, and fit a model for each."
+        )
+    return blocks.with_targets(NumericTargets("TableRegressor"))
 
 
 @dataclass(frozen=True)
