@@ -181,7 +181,7 @@ def test_what_overflows_is_refused_without_a_warning():
     """A product of finite numbers, in tiles, and a diagonal; NaN that is given is handed back."""
     X = np.random.default_rng(0).normal(size=(40, 2))
     with pytest.raises(InvalidInput, match="a product with the kernel matrix holds NaN"):
-        Gram(FromFunction(lambda a, b: 1e200), X, X[:5]).matmul(np.full(5, 1e200))
+        Gram(FromFunction(lambda a, b: 1e200), X, X[:5]).times(np.full(5, 1e200))
     with pytest.raises(InvalidInput, match=r"k\(x, x\) is inf at row 0"):
         Gram(Polynomial(2), 1e150 * X).diagonal()
-    assert np.isnan(Gram(RBF(), X).matmul(np.full(40, np.nan))).all()
+    assert np.isnan(Gram(RBF(), X).times(np.full(40, np.nan))).all()

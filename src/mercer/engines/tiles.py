@@ -282,8 +282,7 @@ def matmul(bound: Any, V: Any) -> Any:
     V = V[:, None] if vector else V
     whole = bound.product(V)
     if whole is not None:
-        if bound.xp is not np and not bool(whole.isfinite().all()):
-            refuse_overflow(bound.name)
+        _require_finite(bound, whole, V)
         return whole[:, 0] if vector else whole
     t = V.shape[1]
     lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
@@ -321,9 +320,15 @@ def matmul(bound: Any, V: Any) -> Any:
         for part in sums:
             total += part
     total = bound.narrow(total)
-    if bound.xp is np and not np.isfinite(total).all() and np.isfinite(V).all():
-        refuse_overflow(bound.name)
+    _require_finite(bound, total, V)
     return total[:, 0] if vector else total
+
+
+def _require_finite(bound: Any, product: Any, V: Any) -> None:
+    """Refuse a product that is not finite, of numbers that are."""
+    isfinite = np.isfinite if bound.xp is np else bound.xp.isfinite
+    if not bool(isfinite(product).all()) and bool(isfinite(V).all()):
+        refuse_overflow(bound.name)
 
 
 def _times(T: Any, V: Any) -> Any:
