@@ -81,6 +81,8 @@ PARTS = {
 def _alone(name: str, seconds: float, seed: int) -> None:
     """Run one campaign in this process; the last line printed counts how its cases ended."""
     faulthandler.enable(sys.stdout)
+    # a shell ignores Ctrl-C for what it starts in the background, and children inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     ends: Counter[str] = Counter()
     until = time.monotonic() + seconds
     for end, why in PARTS[name].cases(seed):

@@ -611,6 +611,8 @@ def interrupts(seed: int, cases: int, first: int = 0) -> Iterator[dict[str, Any]
 
 def main(argv: list[str] | None = None) -> int:
     """Print the table of a campaign; 1 when there was a fault."""
+    # a shell ignores Ctrl-C for what it starts in the background, and children inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
