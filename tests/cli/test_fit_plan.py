@@ -37,7 +37,7 @@ def test_a_feature_machine_says_what_it_would_learn_from(mercer, houses, monkeyp
         assert outcome.out.startswith(f"{owner}: metrics. "), outcome
         assert "3 folds of 60 rows" in outcome.out and "all 60 rows" in outcome.out
         assert ("no further one after 2.5 s" in outcome.out) == ("--time" in options)
-        assert "At most 6 are kept" in outcome.out and "<- taken" in outcome.out
+        assert "At most 16 are kept" in outcome.out and "<- taken" in outcome.out
 
 
 def test_an_output_that_is_named_is_not_written(mercer, houses, tmp_path):

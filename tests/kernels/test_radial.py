@@ -247,6 +247,11 @@ def test_as_many_length_scales_as_columns(cls, rng):
             call(rng.standard_normal((4, 3)))
 
 
+def test_as_many_length_scales_as_columns_in_a_product(rng):
+    with pytest.raises(InvalidInput, match="PowerExponential: 2 length scales for 3 columns"):
+        PowerExponential([1.0, 2.0], norm=1.0)(rng.standard_normal((4, 3)))
+
+
 @pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf, "x", [1.0], None, True])
 def test_alpha_must_be_positive(alpha):
     with pytest.raises(InvalidInput, match="RationalQuadratic: alpha"):

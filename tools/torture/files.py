@@ -88,7 +88,8 @@ def spliced(data: bytes, rng: np.random.Generator) -> bytes:
     start = int(rng.integers(len(data)))
     length = int(rng.choice([1, 8, 48, 64, 1000, len(data)]))
     place = start if rng.random() < 0.5 else int(rng.integers(len(other)))
-    return data[:start] + other[place : place + length] + data[start + length :]
+    made = data[:start] + other[place : place + length] + data[start + length :]
+    return made[:-1] if made == other else made  # all of another file is no damage
 
 
 def forged(data: bytes, rng: np.random.Generator) -> bytes:

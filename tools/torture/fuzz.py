@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import signal
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -31,6 +33,7 @@ from mercer.testing.examples import QUESTIONS, EstimatorExample, VectorStudy
 
 LONGEST = 2000  # characters of a message
 PATIENCE = 5.0  # seconds of the processor for a call
+LONG = 60.0  # seconds after which a call is stopped: 10⁹ starts are what was asked for
 TRAIN, ALL, COLUMNS = 15, 20, 3
 HUGE = np.array([1.7e308, -1.7e308, 1e300, 1e200, 1e155])
 TINY = np.array([5e-324, 1e-300, -1e-308, 0.0, 1e-160])
@@ -233,7 +236,7 @@ class Call:
 
 @dataclass
 class Verdict:
-    """How a call ended: "answer", "refusal" or "fault", and why."""
+    """How a call ended: "answer", "refusal", "stopped" or "fault", and why."""
 
     kind: str
     words: str
@@ -400,6 +403,24 @@ def _of_function(name: str, function: Any, rng: np.random.Generator) -> Call:
 # ---- The law ----
 
 
+class Stopped(BaseException):
+    """A call took too long; an estimator hears it as it hears Ctrl-C."""
+
+
+@contextmanager
+def _stopped_after(seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: Any) -> None:
+        raise Stopped
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def judge(call: Call) -> Verdict:
     """Do what a call says, and say whether the law is kept."""
     before = [_snapshot(value) for value in call.given]
@@ -410,7 +431,10 @@ def judge(call: Call) -> Verdict:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            answer = call.do()
+            with _stopped_after(LONG):
+                answer = call.do()
+        except Stopped:
+            return Verdict("stopped", call.words)
         except Exception as raised:
             error = raised
     spent = time.process_time() - began

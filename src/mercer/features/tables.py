@@ -305,7 +305,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "mean_": state.Doubles("d"),
             "scale_": state.Doubles("d"),
             "categories_": state.Tuple("d", _has_categories),
-            "maps_": state.Spare(state.Tuple("d", lambda map: True)),
+            "maps_": state.Spare(state.Tuple("d", lambda map: isinstance(map, PrincipalCoordinates | None))),
         },
         state.PARTS_MISFIT,
         lacks=state.PARTS_MISFIT,

@@ -189,6 +189,7 @@ def as_they_came(bound: Any) -> tuple[Any, Any, Any]:
     """
     kernel, (X, Y) = bound.kernel, bound.collections
     if kernel._by_columns:
+        kernel._scale(X)  # refuses scales that are not as many as the columns
         scale = np.broadcast_to(np.asarray(kernel.length_scale, dtype=float), (X.shape[1],))
         x = np.array(X, order="C") if isinstance(X, np.ndarray) else X
         y = x if bound.symmetric else np.array(Y, order="C") if isinstance(Y, np.ndarray) else Y

@@ -1,5 +1,6 @@
 """Feature machines: what they find, what they claim, and what they refuse."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -311,3 +312,23 @@ def test_model_files(tmp_path, table):
         mercer.save(model, tmp_path / "m.mercer", overwrite=True)
         with pytest.raises(ModelFileError, match="do not fit one another"):
             mercer.load(tmp_path / "m.mercer")
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_parts_of_a_file_that_do_not_fit_are_refused(classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=30)
+    make = FeatureMachineClassifier if classes else FeatureMachineRegressor
+    model = make(2, max_time=1e-9).fit(X, np.digitize(y, [-0.5, 0.5]) if classes else y)
+    model._check_state()
+    for name in sorted(set(model._learned) - {"fingerprint_"}):
+        value = getattr(model, name)
+        wrong = [None, np.zeros(0), np.zeros((1, 7)), [], "word"]
+        if isinstance(value, np.ndarray) and name not in ("left_out_", "residuals_", "classes_"):
+            wrong += [value[:0], np.concatenate([value, value]), value.astype("U")]
+        for other in wrong:
+            damaged = copy.copy(model)
+            setattr(damaged, name, other)
+            with pytest.raises(ModelFileError):
+                damaged._check_state()

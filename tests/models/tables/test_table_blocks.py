@@ -319,13 +319,15 @@ def test_classes_of_blocks_have_probabilities(folder, frame, target):
         TableClassifier(class_weight="balanced", model="features").fit(blocks_of(folder), labels)
 
 
-def test_text_and_few_rows_of_blocks_are_left_to_ridges():
+def test_text_in_blocks_is_read_by_a_machine_and_few_rows_are_left_to_a_ridge():
     rng = np.random.default_rng(0)
     words = ["red", "blue", "deep", "pale", "wide", "cold"]
-    table = Table({"note": [" ".join(rng.choice(words, 6)) for _ in range(40)]})
+    table = Table({"note": [" ".join(rng.choice(words, 6)) for _ in range(60)]})
     y = np.array([text.count("red") for text in table["note"].tolist()], dtype=float)
-    model = TableRegressor().fit(RowBlocks.from_arrays(table, y, block_rows=15))
-    assert type(model.model_) is mercer.KernelRidge
+    blocks = RowBlocks.from_arrays(table, y, block_rows=25)
+    model = TableRegressor(**HURRY).fit(blocks)
+    assert type(model.model_) is mercer.FeatureMachineRegressor
+    assert model.encoder_.kinds_ == ("kernel",) and model.score(blocks) > 0.8
     few = RowBlocks.from_arrays(np.arange(8.0)[:4, None], np.arange(4.0), block_rows=3)
     assert type(TableRegressor().fit(few).model_) is mercer.KernelRidge
 

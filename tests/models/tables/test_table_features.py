@@ -378,7 +378,7 @@ def test_the_plan_is_that_of_the_model_inside(frame, target, labels):
     plan = TableRegressor().plan(frame, target)
     assert (plan.method, plan.owner, plan.n_rows, plan.error) == ("metrics", "TableRegressor", N, 0)
     assert plan.fits and plan.seconds > 0 and "3 folds of 40 rows" in plan.why
-    assert "each row is left out" in plan.why and "At most 6 are kept" in plan.why
+    assert "each row is left out" in plan.why and "At most 16 are kept" in plan.why
     assert "no further one after 2 s" in TableClassifier(max_time=2).plan(frame, labels).why
     assert TableRegressor("rbf").plan(frame, target).owner == "KernelRidge"
     assert TableClassifier(C=1.0).plan(frame, labels).method == "smo"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from mercer.checks import Clock, as_rng, check_parameters
 from mercer.domains import RowBlocks, Table
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, speaking_for, speaks, who
 from mercer.estimator import (
+    KernelEstimator,
     Plan,
     accuracy,
     as_stream,
@@ -50,7 +51,14 @@ from mercer.models.metric.members import (
     class_values,
     recipes_for,
 )
-from mercer.models.metric.scores import NormalScores, fingerprint, groups_of, numbers_of
+from mercer.models.metric.scores import (
+    KNOTS,
+    VIEWS,
+    NormalScores,
+    fingerprint,
+    groups_of,
+    numbers_of,
+)
 from mercer.models.metric.stacking import LogPool, Mean
 from mercer.models.metric.streams import CodedLabels, UnitTargets, coded_columns
 from mercer.models.metric.strings import free_kernels, has_free_columns
@@ -60,22 +68,52 @@ from mercer.models.risk import KernelLogisticRegression
 FEWEST = 5  # rows
 
 
+def _width(machine: Any) -> int:
+    return len(numbers_of(machine.encoder_))
+
+
 def _fits_its_members(machine: Any) -> bool:
-    members, encoder = machine.members_, machine.encoder_
-    return (
-        isinstance(members, list)
-        and len(members) > 0
-        and len(members) == len(machine.weights_)
-        and type(encoder) is TableEncoder
-        and all(member.n_features_in_ == len(numbers_of(encoder)) for member in members)
+    """Whether members are as many as are told of, read encoded rows and say what is pooled."""
+    members, classes = machine.members_, len(vars(machine).get("classes_", ()))
+    outputs = (classes if classes > 2 else 1) if classes else len(machine.y_mean_)
+    told = (machine.weights_, machine.views_, machine.ways_)
+    return all(len(each) == len(members) for each in told) and all(
+        member.n_features_in_ == _width(machine) and _says(member, outputs, classes)
+        for member in members
     )
 
 
-def _learns(*names: str) -> state.State:
-    """Return the table of what a machine learns, with names of its own."""
-    shared = ("encoder_", "members_", "weights_", "views_", "ways_", "knots_", "ranked_")
-    told = ("importances_", "importances_std_", "left_out_", "left_out_error_", "n_features_in_")
-    table = state.others(*shared, *told, *names, needed=True) | state.others("fingerprint_")
+def _says(member: Any, outputs: int, classes: int) -> bool:
+    if type(member) is KernelRidge:
+        return member.dual_coef_.shape[1:] == (() if outputs == 1 else (outputs,))
+    codes = np.asarray(member.classes_)
+    known = codes.dtype.kind == "i" and codes.min() >= 0 and codes.max() < classes
+    return type(member) is KernelLogisticRegression and known
+
+
+def _listed(holds: Callable[[Any], bool]) -> state.Such:
+    return state.Such(
+        lambda value: type(value) is list and len(value) > 0 and all(map(holds, value))
+    )
+
+
+def _learns(**own: state.Anything) -> state.State:
+    """Return the table of what a machine learns, with parts of its own."""
+    table: state.State = {
+        "n_features_in_": state.SizeOf("d"),
+        "encoder_": state.Such(lambda encoder: type(encoder) is TableEncoder),
+        "members_": _listed(lambda member: isinstance(member, KernelEstimator)),
+        "weights_": state.Doubles("m", least=0.0),
+        "views_": _listed(lambda view: isinstance(view, str) and view in VIEWS),
+        "ways_": _listed(lambda way: isinstance(way, str)),
+        "knots_": state.Array(2, _width, KNOTS, kind="f"),
+        "ranked_": state.Array(_width, kind="b"),
+        "importances_": state.Doubles("d"),
+        "importances_std_": state.Doubles("d"),
+        "left_out_error_": state.Such(lambda error: isinstance(error, float) and error >= 0),
+        "fingerprint_": state.Spare(state.Such(str)),
+        **own,
+    }
     return state.worded(table, state.PARTS_MISFIT, lacks=state.PARTS_MISFIT)
 
 
@@ -458,7 +496,12 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     0
     """
 
-    _state = _learns("y_mean_", "y_scale_", "residuals_")
+    _state = _learns(
+        left_out_=state.Array("n", "t?", kind="f"),
+        y_mean_=state.Doubles("t"),
+        y_scale_=state.Doubles("t", above=0.0),
+        residuals_=state.Doubles("r", "t", least=0.0),
+    )
     _learned = tuple(_state)
 
     score = r_squared
@@ -618,7 +661,12 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     True
     """
 
-    _state = _learns("classes_", "slopes_", "offset_")
+    _state = _learns(
+        classes_=state.Labels("c"),
+        left_out_=state.Array("n", "c", kind="f"),
+        slopes_=state.Doubles("m"),
+        offset_=state.Doubles("c"),
+    )
     _learned = tuple(_state)
     _has_classes = True
 

@@ -309,7 +309,8 @@ class Basis:
         if self.scale is not None and self.center is not None:
             used = np.flatnonzero(self.scale)
             rows = X[:, used].toarray() if sp.issparse(X) else X[:, used]
-            out[:, 1:] = (rows - self.center[used]) / self.scale[used]
+            with np.errstate(over="ignore"):  # what is too far away is refused with its mean
+                out[:, 1:] = (rows - self.center[used]) / self.scale[used]
         return out
 
     def in_columns_of_x(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
