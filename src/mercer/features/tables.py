@@ -237,6 +237,10 @@ def _has_maps(encoder: Any) -> bool:
     )
 
 
+def _is_map(value: Any) -> bool:
+    return isinstance(value, PrincipalCoordinates | None)
+
+
 def _has_categories(known: Any) -> bool:
     distinct = type(known) is tuple and len(set(known)) == len(known)
     return distinct and all(c is None or isinstance(c, str) for c in known)
@@ -305,7 +309,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "mean_": state.Doubles("d"),
             "scale_": state.Doubles("d"),
             "categories_": state.Tuple("d", _has_categories),
-            "maps_": state.Spare(state.Tuple("d", lambda map: isinstance(map, PrincipalCoordinates | None))),
+            "maps_": state.Spare(state.Tuple("d", _is_map)),
         },
         state.PARTS_MISFIT,
         lacks=state.PARTS_MISFIT,
