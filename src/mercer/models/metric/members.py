@@ -16,7 +16,6 @@ from mercer.kernels import RBF, Kernel, Matern, PowerExponential
 from mercer.models.metric.learning import (
     ALPHAS,
     FEWEST,
-    SMALL,
     EncodedRows,
     Metric,
     Shares,
@@ -38,15 +37,15 @@ T = TypeVar("T")
 SPECTRAL = 500  # rows up to which an eigendecomposition serves all penalties
 FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
 #: Penalties of logistic regressions, the largest first.
-SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5)
+SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5, 3e-6)
 WIDE = 100  # factors up to which a descent takes no longer than other ways
 LARGE = 2666  # rows beyond which one matrix keeps all cores busy
 ROUNDS = 3  # of gradients
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
-LOGISTIC = (2, 1)  # metrics of one scale, and learned ones, in which a logistic one is tried
-PARTS = 4  # of the rows left out: what is told of one was chosen by the others
+LOGISTIC = (3, 1)  # metrics of one scale, and learned ones, in which a logistic one is tried
 LOGISTIC_OF_FEW = (1, 1)  # the same in three folds
+PARTS = 4  # of the rows left out: what is told of one was chosen by the others
 
 
 class Recipe(NamedTuple):
@@ -210,40 +209,61 @@ class Bench:
         )
 
     def with_logistic(
-        self, judged: Judged, labels: np.ndarray, classes: int, clock: Clock
-    ) -> Judged | None:
+        self,
+        judged: Judged,
+        labels: np.ndarray,
+        classes: int,
+        clock: Clock,
+        start: float = SMOOTHING[len(SMOOTHING) // 2],
+    ) -> Judged:
         """Return logistic regressions in the same metrics, and what they say of rows left out.
 
-        A row is predicted by a fit to two thirds of the rows or more, in the metric of its
-        fold. Penalties are tried from the largest on, until the log loss grows.
+        In three folds a row is predicted by a fit to the other folds. In two, of many rows, it is
+        left out of a fit to all of them, in the metric of its fold, by a Newton step, and the rows
+        of the first fold alone choose the penalty. From the one to start with the smaller are
+        tried, or the larger, until the log loss grows.
         """
-        parts = self.fold
-        if self.count == 2:  # each fold in two
-            place = np.cumsum(self.fold == 0) * (self.fold == 0)
-            place += np.cumsum(self.fold == 1) * (self.fold == 1)
-            parts = 2 * self.fold + place % 2
-        several = self.count != int(parts.max()) + 1
-        best, compared = None, []
-        for alpha in SMOOTHING:
-            if clock.late and best is not None:
-                break
+        few = self.count > 2
 
-            def at_part(p: int, alpha: float = alpha) -> np.ndarray:
-                seen, asked = np.flatnonzero(parts != p), np.flatnonzero(parts == p)
-                metric = replace(judged.metrics[p // 2 if several else p], alpha=alpha)
-                model = fitted(metric, self.rows.take(seen), labels[seen], tol=1e-3)
+        def left_out(k: int, alpha: float) -> np.ndarray:
+            metric, asked = replace(judged.metrics[k], alpha=alpha), self.fold == k
+            if few:
+                seen = np.flatnonzero(~asked)
+                model = fitted(metric, self.others[k], labels[seen], tol=1e-3)
                 return class_values(model, self.rows.Z[asked], classes)
+            return class_values(fitted(metric, self.rows, labels, tol=1e-3), None, classes)[asked]
 
-            found = np.empty((len(labels), 1 if classes == 2 else classes))
-            for p, values in enumerate(each(at_part, int(parts.max()) + 1, len(labels))):
-                found[parts == p] = values
-            compared.append(found)
-            loss = log_loss(_softmax(found), labels, self.rows.w)
-            if best is not None and not loss < best.error:
-                break
-            metrics = judged.at(alpha)
-            best = replace(judged, metrics=metrics, error=loss, left_out=found, logistic=True)
-        return best and replace(best, compared=np.array(compared))
+        choosing = self.count if few else 1  # folds
+        there = self.fold < choosing
+        w = None if self.rows.w is None else self.rows.w[there]
+        tried: dict[int, tuple[float, np.ndarray]] = {}
+
+        def loss(at: int) -> float:
+            if at not in tried and 0 <= at < len(SMOOTHING) and not (tried and clock.late):
+                found = np.full((len(labels), 1 if classes == 2 else classes), np.nan)
+                alpha = SMOOTHING[at]
+                parts = each(lambda k: left_out(k, alpha), choosing, len(labels))
+                for k, values in enumerate(parts):
+                    found[self.fold == k] = values
+                tried[at] = log_loss(_softmax(found[there]), labels[there], w), found
+            return tried[at][0] if at in tried else np.inf
+
+        best = SMOOTHING.index(start)
+        loss(best)
+        turn = 1 if loss(best + 1) < loss(best) else -1
+        while loss(best + turn) < loss(best):
+            best += turn
+        alpha, found = SMOOTHING[best], tried[best][1]
+        for k in range(choosing, self.count):
+            found[self.fold == k] = left_out(k, alpha)
+        return replace(
+            judged,
+            metrics=judged.at(alpha),
+            error=log_loss(_softmax(found), labels, self.rows.w),
+            left_out=found,
+            logistic=True,
+            compared=np.array([f for _, f in tried.values()]) if few else found[None],
+        )
 
 
 def _softmax(values: np.ndarray) -> np.ndarray:
@@ -252,12 +272,17 @@ def _softmax(values: np.ndarray) -> np.ndarray:
     return P / P.sum(axis=1, keepdims=True)
 
 
-def class_values(model: Any, Z: np.ndarray, classes: int) -> np.ndarray:
-    """Return a column of values for each class, one for two; of classes it has not seen, little."""
+def class_values(model: Any, Z: np.ndarray | None, classes: int) -> np.ndarray:
+    """Return a column of values for each class, one for two; of classes it has not seen, little.
+
+    Without rows they are those of its own rows, each left out.
+    """
     if isinstance(model, KernelRidge):
-        return np.asarray(model.predict(Z)).reshape(len(Z), -1)
-    values = two_columns(np.asarray(model.decision_function(Z)).reshape(len(Z), -1))
-    out = np.full((len(Z), classes), values.min(axis=1, keepdims=True) - 3.0)
+        found = np.asarray(model.predict(Z))
+        return found.reshape(len(found), -1)
+    values = model.loo_decision_function() if Z is None else model.decision_function(Z)
+    values = two_columns(np.asarray(values).reshape(len(values), -1))
+    out = np.full((len(values), classes), values.min(axis=1, keepdims=True) - 3.0)
     out[:, model.classes_] = values
     return out[:, 1:] - out[:, :1] if classes == 2 else out
 
@@ -376,7 +401,7 @@ class Choice:
             benches = {bench.view: bench for _, _, bench in ranked}
             plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
             learned = [judged for judged in self.tried if judged.recipe not in FIRST]
-            of_one, of_learned = LOGISTIC_OF_FEW if len(self.bench) <= SMALL else LOGISTIC
+            of_one, of_learned = LOGISTIC if int(self.fold.max()) < 2 else LOGISTIC_OF_FEW
             for judged in plain_ones[:of_one] + learned[:of_learned]:
                 if self._has_time():
                     self._attempt_logistic(benches[judged.view], judged, labels)
@@ -384,9 +409,9 @@ class Choice:
     def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> None:
         began = self.clock.spent
         with suppress(MercerError):  # of a class that some fits do not see, say
-            found = bench.with_logistic(judged, labels, self.classes, self.trials)
-            if found is not None:
-                self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
+            known = [each.metrics[0].alpha for each in self.tried if each.logistic][-1:]
+            found = bench.with_logistic(judged, labels, self.classes, self.trials, *known)
+            self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
 
     def _attempt(self, bench: Bench, recipe: Recipe) -> float:
         if not self._has_time():
