@@ -295,7 +295,9 @@ def matmul(bound: Any, V: Any) -> Any:
         def work(band: slice) -> None:
             part = bound.zeros((band.stop - band.start, t), wide=True)
             for cols in tile_columns(bound, band, width):
-                part += _times(make_tile(bound, band, cols), V[cols])
+                T = make_tile(bound, band, cols)
+                with np.errstate(over="ignore", invalid="ignore"):  # refused when all is there
+                    part += T @ V[cols]
             total[band] = part
 
         run_tiles(bound, bands, work, threads, "product")
@@ -309,11 +311,12 @@ def matmul(bound: Any, V: Any) -> Any:
             for band in bands[lane::lanes]:
                 for cols in tile_columns(bound, band, width):
                     T = make_tile(bound, band, cols)
-                    if cols == band:
-                        out[band] += _times(mirrored(T, bound.xp), V[cols])
-                    else:
-                        out[band] += _times(T, V[cols])
-                        out[cols] += _times(T.T, V[band])
+                    with np.errstate(over="ignore", invalid="ignore"):  # refused when all is there
+                        if cols == band:
+                            out[band] += mirrored(T, bound.xp) @ V[cols]
+                        else:
+                            out[band] += T @ V[cols]
+                            out[cols] += T.T @ V[band]
 
         run_tiles(bound, range(lanes), work_lane, threads, "product")
         total[:] = 0
@@ -329,12 +332,6 @@ def _require_finite(bound: Any, product: Any, V: Any) -> None:
     isfinite = np.isfinite if bound.xp is np else bound.xp.isfinite
     if not bool(isfinite(product).all()) and bool(isfinite(V).all()):
         refuse_overflow(bound.name)
-
-
-def _times(T: Any, V: Any) -> Any:
-    """Return TV; what overflows is refused when all is there."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return T @ V
 
 
 @smaller_tiles
