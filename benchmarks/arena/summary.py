@@ -23,6 +23,13 @@ MEASURES = {
     "error": ("classes", "error rate"),
     "log_loss": ("classes", "log loss"),
 }
+INTRODUCTION = """\
+Real tables, defaults against defaults: `TableRegressor()` and `TableClassifier()` (mercer) beside
+boosting (CatBoost, LightGBM, XGBoost, scikit-learn's histgb), random forests, kernel ridge and support
+vector machines with a grid search over the Gaussian kernel (rbf), xRFM and a linear model. Seventy
+per cent of a table are learned from and thirty judged by; a score is the mean over several such splits,
+whose number is in the last table. `python -m benchmarks.arena --all` fits everything again, and
+`python -m benchmarks.arena --all --summary PATH` writes this page."""
 WITHIN = (0.88, 0.92)  # where a coverage of 90 % is called right
 #: The worst ratio of a method is that against the best of the method compared with and of this one.
 PEER = "rbf"
@@ -162,7 +169,7 @@ def write(
 ) -> list[Path]:
     """Write PATH.md, and a picture for each measure and for both kinds; return the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    page, files = ["# The arena", ""], []
+    page, files = ["# The arena", "", INTRODUCTION, ""], []
     versions = sorted({line["version"] for line in lines if "version" in line})
     page += [f"Versions: {', '.join(versions)}.", ""]
 
