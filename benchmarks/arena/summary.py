@@ -25,11 +25,11 @@ MEASURES = {
 }
 INTRODUCTION = """\
 Real tables, defaults against defaults: `TableRegressor()` and `TableClassifier()` (mercer) beside
-boosting (CatBoost, LightGBM, XGBoost, scikit-learn's histgb), random forests, kernel ridge and support
-vector machines with a grid search over the Gaussian kernel (rbf), xRFM and a linear model. Seventy
-per cent of a table are learned from and thirty judged by; a score is the mean over several such splits,
-whose number is in the last table. `python -m benchmarks.arena --all` fits everything again, and
-`python -m benchmarks.arena --all --summary PATH` writes this page."""
+boosting (CatBoost, LightGBM, XGBoost, scikit-learn's histgb), random forests, kernel ridge and
+support vector machines with a grid search over the Gaussian kernel (rbf), xRFM and a linear model.
+Seventy per cent of a table are learned from and thirty judged by; a score is the mean over several
+such splits, whose number is in the last table. `python -m benchmarks.arena --all` fits everything
+again, and `python -m benchmarks.arena --all --summary PATH` writes this page."""
 WITHIN = (0.88, 0.92)  # where a coverage of 90 % is called right
 #: The worst ratio of a method is that against the best of the method compared with and of this one.
 PEER = "rbf"
