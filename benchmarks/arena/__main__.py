@@ -59,6 +59,7 @@ def main(words: list[str] | None = None) -> None:
     add("--splits", type=int, help="5 unless given; with --small 3")
     add("--limit", type=float, default=600.0, help="seconds for a fit; 0 is none")
     add("--again", action="store_true", help="also what the file of results holds")
+    add("--failed", action="store_true", help="also what failed before, or took too long")
     add("--results", type=Path, help="the file of results, lines of JSON")
     add("--catalogue", type=Path, default=CATALOGUE, help="other tables")
     told = parser.parse_args(words)
@@ -97,7 +98,8 @@ def main(words: list[str] | None = None) -> None:
         methods = told.methods or (SMALL["methods"] if told.small else list(METHODS))
         splits = told.splits or (SMALL["splits"] if told.small else 5)
         for part, some in parts.items():
-            run(some, methods, where[part], splits=splits, limit=told.limit, again=told.again)
+            again = {"again": told.again, "failed": told.failed}
+            run(some, methods, where[part], splits=splits, limit=told.limit, **again)
 
 
 def _by_part(entries: list[Entry]) -> dict[str, list[Entry]]:

@@ -42,10 +42,15 @@ def run(
     splits: int = 5,
     limit: float = 600.0,
     again: bool = False,
+    failed: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Do what is missing in a file of results; a limit of 0 seconds is none, and no process."""
-    done = set() if again else {_key(line) for line in read_results(path)}
+    """Do what is missing in a file of results; a limit of 0 seconds is none, and no process.
+
+    With `again` everything is done anew, with `failed` what has failed before.
+    """
+    known = [] if again else read_results(path)
+    done = {_key(line) for line in known if not (failed and "failed" in line)}
     chosen = []
     for method in methods:
         if METHODS[method].is_installed:

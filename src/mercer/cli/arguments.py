@@ -462,8 +462,8 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         choices=("auto", "features", "ridge", "svc"),
         default="auto",
         help="features learns which columns matter; ridge and svc, support vectors for classes, "
-        "have one kernel; auto takes features, or what suits the kernel or penalty that is given; "
-        "for text and sequences svc or ridge (default: auto)",
+        "have one kernel; auto takes features, or what suits the kernel or penalty that is given "
+        "(default: auto)",
     )
     parser.add_argument(
         "--time",

@@ -321,11 +321,13 @@ def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str,
         return asked, ""
     if fixed:
         return ("svc" if "C" in fixed else "ridge"), f"because --{fixed[0]} is given"
-    if not one and suits_features(len(data)) and not data.told_free():
+    why = "because --text or --sequence names a column of categories" if data.told_free() else ""
+    if not one and suits_features(len(data)) and not why:
         return "features", ""
     if data.task == "regression":
-        return "ridge", ""
-    return model_for(data.target)
+        return "ridge", why
+    kind, rare = model_for(data.target)
+    return kind, rare or why
 
 
 def _split(

@@ -243,10 +243,6 @@ def _left_out_score(data: Prepared, model: Any) -> Score:
     true, left_out = data.target[known], left_out[known]
     if data.task == "regression":
         score = _regression_score(true, left_out, float(data.target.mean()))
-        # weights of its members come from other rows in this one
-        error = machine.left_out_error_ * float(np.ravel(machine.y_scale_)[0])
-        ratio = error / score.error if score.error else 1.0
-        score = replace(score, value=1.0 - (1.0 - score.value) * ratio**2, error=error)
         return replace(score, linear=linear, reach=_reach(true - left_out))
     counted = np.unique(data.target, return_counts=True)
     predicted = model.classes_[left_out.argmax(axis=1)]

@@ -161,3 +161,12 @@ def test_kernels_of_columns_are_checked():
         TableEncoder(kernels={"text": Spectrum(3)}).fit(table)
     with pytest.raises(InvalidInput, match="give a dict from column to kernel"):
         TableEncoder(kernels=RBF()).fit(table)
+
+
+def test_infinite_numbers_beside_text_are_refused_not_left_out():
+    rng = np.random.default_rng(0)
+    notes = [" ".join(rng.choice(["aa", "bb", "cc", "dd"], 5)) for _ in range(30)]
+    x = rng.normal(size=30)
+    table = Table({"x": np.where(np.arange(30) == 3, np.inf, x), "note": notes})
+    with pytest.raises(InvalidInput, match=r"column 'x' holds inf .* at row 3"):
+        FeatureMachineRegressor(max_time=1e-9).fit(table, x)

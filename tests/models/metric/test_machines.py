@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import NotFittedError
 
 import mercer
 from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
-from mercer.models.metric import learning
+from mercer.models.metric import feature_machines, learning
 
 
 def waves(n, d=8, noise=0.1, seed=0):
@@ -332,3 +333,53 @@ def test_parts_of_a_file_that_do_not_fit_are_refused(classes):
             setattr(damaged, name, other)
             with pytest.raises(ModelFileError):
                 damaged._check_state()
+
+
+def test_rows_of_next_to_no_weight_do_not_widen_intervals():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(70, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=70)
+    y[::2] += 30 * rng.normal(size=35)
+    w = np.where(np.arange(70) % 2, 1.0, 1e-6)
+    widths = []
+    for rows, weight in ((np.arange(70), w), (np.arange(1, 70, 2), None)):
+        model = FeatureMachineRegressor(2, max_time=1e-9)
+        model.fit(X[rows], y[rows], None if weight is None else weight[rows])
+        lower, upper = model.predict_interval(X[:1], 0.8)
+        widths.append(float(upper[0] - lower[0]))
+    assert widths[0] < 2 * widths[1]
+    tiny = FeatureMachineRegressor(1, max_time=1e-9).fit(X, y, np.where(w == 1, 1.0, 1e-300))
+    assert np.isfinite(tiny.left_out_error_) and np.isnan(tiny.left_out_[0])
+
+
+def test_weights_count_in_intervals_as_rows_that_are_repeated(wave):
+    model, X, _ = wave
+    again = copy.copy(model)
+    again.residuals_ = np.repeat(model.residuals_, 3, axis=0)
+    again.residual_weights_ = np.ones(len(again.residuals_))
+    heavy = copy.copy(model)
+    heavy.residual_weights_ = np.full(len(model.residuals_), 3.0)
+    for coverage in (0.5, 0.9):
+        plain, repeated, weighed = (
+            each.predict_interval(X[:1], coverage)[1] for each in (model, again, heavy)
+        )
+        np.testing.assert_allclose(weighed, plain)
+        np.testing.assert_allclose(repeated, plain, rtol=0.2)
+
+
+def test_one_member_is_one_function():
+    X, y = waves(40, d=2)
+    model = FeatureMachineRegressor(1).fit(X, y)
+    Z = model.encoder_.transform(X)
+    if model.views_ == [""]:
+        f = model.function_(Z)
+        np.testing.assert_allclose(model.y_mean_[0] + model.y_scale_[0] * f, model.predict(X))
+    with pytest.raises(NotFittedError):
+        _ = FeatureMachineRegressor().solutions_
+
+
+def test_a_limit_that_is_too_short_is_told(monkeypatch):
+    monkeypatch.setattr(feature_machines, "OVERRUN", -1e12)
+    X, y = waves(30, d=2)
+    with pytest.warns(UserWarning, match=r"^FeatureMachineRegressor: max_time=1e-09 s is too"):
+        FeatureMachineRegressor(max_time=1e-9).fit(X, y)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from mercer import RowBlocks
 from mercer.domains import Table
@@ -88,3 +89,41 @@ def test_a_refused_fit_leaves_the_machine_as_it_was(columns, few):
     np.testing.assert_array_equal(model.predict(Table(X)), before)
     with pytest.raises(InvalidInput, match="the blocks carry no target"):
         model.fit(RowBlocks.from_arrays(np.zeros((9, 2))))
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3])
+def test_the_size_of_weights_does_not_matter_in_blocks(size):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=120)
+    weight = size * rng.uniform(0.9, 1.1, 120)
+    models = [
+        FeatureMachineRegressor(2, max_time=1e-9).fit(RowBlocks.from_arrays(X, y, w, block_rows=50))
+        for w in (weight, weight / size)
+    ]
+    first, second = (model.predict(X) for model in models)
+    np.testing.assert_allclose(first, second, atol=1e-3)
+
+
+def test_weighted_classes_of_blocks_are_those_of_rows_in_memory():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 2))
+    y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int)
+    weight = np.where(y == 1, 20.0, 1.0)
+    machine = FeatureMachineClassifier(2, max_time=1e-9)
+    blocks = RowBlocks.from_arrays(X, y, weight, block_rows=60)
+    P = clone(machine).fit(blocks).predict_proba(X)[:, 1]
+    Q = clone(machine).fit(X, y, weight).predict_proba(X)[:, 1]
+    assert np.abs(P - Q).max() < 0.02
+
+
+def test_the_first_members_do_without_those_that_there_is_no_time_for():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=90), [-0.5, 0.5])
+    model = FeatureMachineClassifier(4).fit(RowBlocks.from_arrays(X, y, block_rows=40))
+    assert len(model.members_) > 1 and (np.diff(model.weights_) <= 0).all()
+    model.members_ = model.members_[:1]
+    model._keep_first(1)
+    model._check_state()
+    assert model.weights_.tolist() == [1.0] and model.score(X, y) > 0.7

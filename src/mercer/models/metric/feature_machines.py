@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,15 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
 from mercer.domains import RowBlocks, Table
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, speaking_for, speaks, who
+from mercer.errors import (
+    InvalidInput,
+    MemoryBudgetExceeded,
+    naming,
+    speaking_for,
+    speaks,
+    users_level,
+    who,
+)
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -66,6 +75,8 @@ from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
 FEWEST = 5  # rows
+OVERRUN = 1.1  # of max_time, beyond which a word is said
+LEAST_WEIGHT = 1e-12  # relative to the largest
 
 
 def _width(machine: Any) -> int:
@@ -227,6 +238,7 @@ class FeatureMachine(BaseEstimator):
         )
         with _in_its_memory():
             chosen = choice.made(fit)
+        _tell_overrun(clock)
         weights = chosen.together.weights
         self.encoder_, self.fingerprint_ = encoder, told
         self.knots_, self.ranked_ = scores.knots, scores.ranked
@@ -259,8 +271,7 @@ class FeatureMachine(BaseEstimator):
 
     def _fit_blocks(self, blocks: RowBlocks) -> Any:
         """Learn from a sample, fit members to all blocks, and only then keep anything."""
-        blocks = blocks.as_tables()
-        kernels = None
+        blocks, clock, kernels = blocks.as_tables(), Clock(self.max_time), None
         if self._free_table(blocks.first().X) is not None:
             few = blocks.sample(streams.FEW, self.random_state, with_targets=True)
             kernels = self._kernels(few[0], _one_column(few[1]), few[2])
@@ -271,18 +282,31 @@ class FeatureMachine(BaseEstimator):
             weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
         y = _one_column(y)
         found: Any = clone(self)
+        if self.max_time is not None:  # the other half is for fits to all blocks
+            found.max_time = 0.5 * self.max_time
         chosen = found._fit_rows(some, y, weight, encoder)
         scores = NormalScores(found.knots_, found.ranked_)
         found.members_ = []
+        mean = streams.mean_weight(blocks)
         for judged in chosen.judged:
+            if found.members_ and clock.late:
+                break
             rows = blocks.with_points(streams.EncodedView(encoder, scores, judged.view))
-            rows = rows.with_targets(found._block_targets(y, judged.logistic))
+            rows = rows.with_targets(found._block_targets(y, weight, judged.logistic))
             with _in_its_memory():
-                member = streams.fitted_to_blocks(judged, rows, self.random_state)
+                member = streams.fitted_to_blocks(judged, rows, mean, self.random_state)
             found.members_.append(member)
+        found._keep_first(len(found.members_))
         for name in self._learned:
             setattr(self, name, getattr(found, name))
         return self
+
+    def _keep_first(self, count: int) -> None:
+        """Do with the members that there was time for; those of the largest weights come first."""
+        for name in ("weights_", "views_", "ways_", "slopes_"):
+            if name in vars(self):
+                setattr(self, name, getattr(self, name)[:count])
+        self.weights_ = self.weights_ / self.weights_.sum()
 
     def _plan(self, X: Any, y: Any) -> Plan:
         check_parameters(self)
@@ -326,7 +350,10 @@ class FeatureMachine(BaseEstimator):
 
     @property
     def function_(self) -> Any:
-        """A mean over several metrics is not one function in one RKHS."""
+        """The function of the one member, on encoded rows; of several there is not one RKHS."""
+        check_is_fitted(self)
+        if len(self.members_) == 1:
+            return self.members_[0].function_
         raise AttributeError(
             f"{type(self).__name__} has no function_: it is a mean of functions in the RKHS of "
             "each metric; members_[0].function_ is the first of them."
@@ -344,6 +371,7 @@ class FeatureMachine(BaseEstimator):
     @property
     def solutions_(self) -> list[Any]:
         """The certificate of each member."""
+        check_is_fitted(self)
         return [member.solution_ for member in self.members_]
 
     @property
@@ -391,8 +419,14 @@ def _in_its_memory() -> Iterator[None]:
 
 
 def _ratios(weights: np.ndarray | None) -> np.ndarray | None:
-    """Return weights of largest 1: a penalty is chosen beside them, so that only ratios matter."""
-    return None if weights is None else weights / weights.max()
+    """Return weights of largest 1: a penalty is chosen beside them, so that only ratios matter.
+
+    A row of next to no weight is left out: sums of squares would overflow beside it.
+    """
+    if weights is None:
+        return None
+    ratios = weights / weights.max()
+    return np.where(ratios < LEAST_WEIGHT, 0.0, ratios)
 
 
 def _matrix_of(kernel: Any) -> np.ndarray:
@@ -400,6 +434,26 @@ def _matrix_of(kernel: Any) -> np.ndarray:
     A = getattr(kernel, "matrix", None)
     M = np.diag(1.0 / np.square(np.ravel(kernel.length_scale))) if A is None else A.T @ A
     return M / np.trace(M)
+
+
+def _tell_overrun(clock: Clock) -> None:
+    """Warn of a fit that could not keep to its time."""
+    if clock.limit is not None and clock.spent > OVERRUN * clock.limit + 0.5:
+        warnings.warn(
+            f"{who()}: max_time={clock.limit:g} s is too short for one metric and the fits to all "
+            f"rows, which are made in any case and took {clock.spent:.2g} s; allow more time, or "
+            "learn from fewer rows with a smaller max_rows.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+
+
+def _reach(residuals: np.ndarray, weights: np.ndarray, coverage: float) -> float:
+    """Return the least residual with a share of the weight, that of a new row among it, below."""
+    order = np.argsort(residuals, kind="stable")
+    counted = np.cumsum(weights[order]) / weights.mean()
+    at = int(np.searchsorted(counted, coverage * (len(counted) + 1) * (1 - 1e-12)))
+    return float(residuals[order[at]]) if at < len(order) else np.inf
 
 
 def _one_column(y: Any) -> Any:
@@ -501,6 +555,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         y_mean_=state.Doubles("t"),
         y_scale_=state.Doubles("t", above=0.0),
         residuals_=state.Doubles("r", "t", least=0.0),
+        residual_weights_=state.Doubles("r", above=0.0),
     )
     _learned = tuple(_state)
 
@@ -550,13 +605,15 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         self.left_out_ = self._in_units(chosen.left_out, Y.ndim == 1)
         self.left_out_error_ = float(np.sqrt(chosen.error))
         residuals = np.abs(self.left_out_.reshape(T.shape) - T)
-        self.residuals_ = residuals[~np.isnan(residuals[:, 0])]
+        known = ~np.isnan(residuals[:, 0])
+        self.residuals_ = residuals[known]
+        self.residual_weights_ = np.ones(len(T))[known] if weights is None else weights[known]
         return chosen
 
     def _checked_target(self, y: Any, n: int) -> np.ndarray:
         return np.asarray(check_targets(y, n), dtype=float)
 
-    def _block_targets(self, y: Any, logistic: bool) -> UnitTargets:
+    def _block_targets(self, y: Any, weight: Any, logistic: bool) -> UnitTargets:
         return UnitTargets(self.y_mean_, self.y_scale_, type(self).__name__)
 
     def _in_units(self, values: np.ndarray, column: bool) -> np.ndarray:
@@ -590,7 +647,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         """Return intervals that hold a new target with the given probability.
 
         They reach as far to either side as the errors at rows left out: the ⌈c(n + 1)⌉-th smallest
-        of n, infinitely far where there are too few rows for that.
+        of n, infinitely far where there are too few rows for that. Weights count as rows do.
 
         Parameters
         ----------
@@ -606,9 +663,8 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         """
         checks.check_number(coverage, "coverage", 0.0, 1.0)
         middle = self.predict(X)
-        known = np.sort(self.residuals_, axis=0)
-        rank = int(np.ceil(coverage * (len(known) + 1)))
-        reach = known[rank - 1] if rank <= len(known) else np.full(known.shape[1], np.inf)
+        weights = self.residual_weights_
+        reach = np.array([_reach(each, weights, coverage) for each in self.residuals_.T])
         reach = reach[0] if self._column else reach
         return middle - reach, middle + reach
 
@@ -749,11 +805,11 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     def _checked_target(self, y: Any, n: int) -> np.ndarray:
         return check_labels(y, n)
 
-    def _block_targets(self, y: Any, logistic: bool) -> CodedLabels:
+    def _block_targets(self, y: Any, weight: Any, logistic: bool) -> CodedLabels:
         columns = None
         if not logistic:
             codes = np.searchsorted(self.classes_, check_labels(y, len(y)))
-            columns = _centre(coded_columns(codes, len(self.classes_)), None)
+            columns = _centre(coded_columns(codes, len(self.classes_)), weight)
         return CodedLabels(self.classes_, type(self).__name__, len(y), columns)
 
     def _pool(self, X: Any) -> tuple[LogPool, list[np.ndarray]]:

@@ -121,7 +121,7 @@ def at_bandwidths(rows: EncodedRows, profile: Kernel, map: np.ndarray, scales: A
     """
     if len(rows) > SOME and len(scales) > 1:
         some = rows.take(np.linspace(0, len(rows) - 1, SOME).astype(int))
-        scales = [map.max() / at_bandwidths(some, profile, map, scales).map.max()]
+        scales = [_largest(map) / _largest(at_bandwidths(some, profile, map, scales).map)]
     tried = []
     for scale in scales:
         metric = Metric(profile, map / scale, 1.0)
@@ -159,9 +159,13 @@ def by_gradients(
             return
         median = median_distance(rows.Z * map if map.ndim == 1 else rows.Z @ map.T)
         metric = at_bandwidths(rows, start.profile, map, median * relative)
-        best = float(np.max(map) / (np.max(metric.map) * median))
+        best = _largest(map) / (_largest(metric.map) * median)
         relative = best * np.array(NEARBY)
         yield metric
+
+
+def _largest(map: np.ndarray) -> float:
+    return float(np.abs(map).max())
 
 
 def root_of(M: np.ndarray) -> np.ndarray | None:

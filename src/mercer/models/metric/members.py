@@ -45,6 +45,7 @@ KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
 LOGISTIC = (3, 1)  # metrics of one scale, and learned ones, in which a logistic one is tried
 LOGISTIC_OF_FEW = (1, 1)  # the same in three folds
+TRIALS = 0.85  # of the time, where all rows are in folds
 PARTS = 4  # of the rows left out: what is told of one was chosen by the others
 
 
@@ -356,8 +357,9 @@ class Choice:
         self.tried: list[Judged] = []
         self.failure: MercerError | None = None
         self.ticker = Ticker("learning metrics")
-        # where the best are fitted again to more rows, half of the time is for that
-        self.trials = Clock(clock.limit if not many or clock.limit is None else 0.5 * clock.limit)
+        # a part of the time is for fits to all rows: half where these are many more
+        part = 0.5 if many else TRIALS
+        self.trials = Clock(None if clock.limit is None else part * clock.limit)
         self.trials.began = clock.began
         self.longest = 0.0  # seconds of a trial
 
@@ -403,20 +405,29 @@ class Choice:
             learned = [judged for judged in self.tried if judged.recipe not in FIRST]
             of_one, of_learned = LOGISTIC if int(self.fold.max()) < 2 else LOGISTIC_OF_FEW
             for judged in plain_ones[:of_one] + learned[:of_learned]:
-                if self._has_time():
-                    self._attempt_logistic(benches[judged.view], judged, labels)
+                if self._has_time() and not self._attempt_logistic(
+                    benches[judged.view], judged, labels
+                ):
+                    break
 
-    def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> None:
-        began = self.clock.spent
+    def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> bool:
+        """Try a logistic regression; return whether it is better than the ridge in its metric."""
+        began, known = self.clock.spent, [each for each in self.tried if each.logistic][-1:]
         with suppress(MercerError):  # of a class that some fits do not see, say
-            known = [each.metrics[0].alpha for each in self.tried if each.logistic][-1:]
-            found = bench.with_logistic(judged, labels, self.classes, self.trials, *known)
+            start = [each.metrics[0].alpha for each in known]
+            found = bench.with_logistic(judged, labels, self.classes, self.trials, *start)
             self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
+            ridge = LogPool.of([judged.left_out], labels, bench.rows.w, 1)
+            return found.error < log_loss(ridge([judged.left_out]), labels, bench.rows.w)
+        return False
 
     def _attempt(self, bench: Bench, recipe: Recipe) -> float:
         if not self._has_time():
             return np.inf
         began = self.clock.spent
+        least = min((judged.error for judged in self.tried), default=np.inf)
+        so_far = f"; least left-out error so far {least:.3g}" if self.tried else ""
+        self.ticker.tell(f"trying {recipe.name}{so_far}")
         try:
             found = bench.judge(recipe, self.trials)
         except MercerError as error:
@@ -512,7 +523,8 @@ class Choice:
             wrong = left[known].argmax(axis=1) != self.labels[known]
             error = float(np.average(wrong, weights=there.w))
         together = self._fit_together(whole, known, np.arange(len(known)), self.n_models)
-        kept = np.flatnonzero(together.weights)
+        kept = np.argsort(-together.weights, kind="stable")  # the largest first
+        kept = kept[: np.count_nonzero(together.weights)]
         judged = [whole[k] for k in kept]
         members = [
             fitted(one.metric, self.views[one.view], self.labels if one.logistic else None)

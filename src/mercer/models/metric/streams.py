@@ -100,10 +100,21 @@ def coded_columns(codes: np.ndarray, classes: int) -> np.ndarray:
     return T[:, 1:] if classes == 2 else T
 
 
-def fitted_to_blocks(judged: Judged, rows: RowBlocks, random_state: Any) -> Any:
-    """Return the model of a metric on encoded rows in blocks, in the span of centres."""
+def mean_weight(blocks: RowBlocks) -> float:
+    """Return the mean of the weights that are not zero, which a penalty is to be multiplied by."""
+    weights = [block.weight for block in blocks]
+    known = [w[w > 0] for w in weights if w is not None]
+    total = sum(len(w) for w in known)
+    return sum(float(w.sum()) for w in known) / total if total else 1.0
+
+
+def fitted_to_blocks(judged: Judged, rows: RowBlocks, weight: float, random_state: Any) -> Any:
+    """Return the model of a metric on encoded rows in blocks, in the span of centres.
+
+    Penalties were chosen beside weights of mean 1; the blocks have theirs, of another mean.
+    """
     metric = judged.metric
-    how = in_centers(rows.n_rows, random_state) | {"alpha": metric.alpha}
+    how = in_centers(rows.n_rows, random_state) | {"alpha": weight * metric.alpha}
     if judged.logistic:
         return KernelLogisticRegression(metric.kernel, **how).fit(rows)
     return KernelRidge(metric.kernel, fit_intercept=True, **how).fit(rows)

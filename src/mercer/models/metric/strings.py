@@ -51,7 +51,7 @@ def free_kernels(
 ) -> dict[Any, Kernel | None]:
     """Return the kernel of each free column; None for columns that say nothing or are unreadable.
 
-    Those are identifiers, constant text, dates, arrays, and numbers that are infinite.
+    Those are identifiers, constant text, dates and arrays.
     """
     found = column_kinds(Z, categorical=categorical)
     own, _ = string_kernels(Z, y, found, classes=classes)
@@ -59,13 +59,9 @@ def free_kernels(
     for (key, column), values in zip(found.items(), Z.columns, strict=True):
         if column.kind in FREE:
             kernels[key] = own.get(key) or own_kernel(column.kind)
-        elif column.kind == "left out" and not _are_numbers(values):
-            kernels[key] = None
+        elif column.kind == "left out" and values.dtype.kind not in "fiu":
+            kernels[key] = None  # of numbers that are infinite the encoder speaks
     return kernels
-
-
-def _are_numbers(values: np.ndarray) -> bool:
-    return values.dtype.kind in "fiu" and not np.isinf(values).any()
 
 
 def string_kernels(

@@ -63,7 +63,7 @@ class TableRegressor(RegressorMixin, TableModel):
         The most frequent categories that the encoder keeps of each column.
     model : {"auto", "features", "ridge"}, optional
         "features" is a `FeatureMachineRegressor`, "ridge" a `KernelRidge`. "auto", which is meant
-        where it is left out, takes "features" where neither kernel nor alpha is given, the table
+        where it is left out, takes "features" where neither kernel nor alpha is given and the table
         has 5 rows of positive weight or more; else "ridge". Where "features" has too little memory,
         a warning says so, and it is "ridge" too.
     max_time : float, optional
