@@ -143,6 +143,21 @@ def test_the_gaps_of_regressions_are_not_below_the_true_ones(C):
         judge(model, primal, tube(f, y, 0, 0)[1], 1e-3)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("C", [1e3, 4e4, 1e6, 1e8])
+def test_small_targets_at_a_high_price_have_the_gap_that_was_asked_for(C, fit_intercept):
+    """No tube is wanted: what CνW allows is then far more than the coefficients are."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, nu = rng.standard_normal((18, 2)), float(rng.uniform(0.1, 0.7))
+        K, y = np.asarray(RBF(0.7)(X)), 1e-4 * rng.standard_normal(18)
+        model = said(NuSVR("precomputed", nu, C, fit_intercept=fit_intercept), K, y)
+        f = Exact(K, spread(model, 18), model.intercept_[0])
+        primal, dual = tube(f, y, Fraction(C), Fraction(model.epsilon_))
+        assert model.epsilon_ == 0 and (model.solution_.converged or C > 1e6)
+        judge(model, primal, dual, 1e-3)
+
+
 @pytest.mark.parametrize("nu", [0.01, 0.2, 0.7])
 def test_the_gaps_of_machines_with_nu_are_not_below_the_true_ones(nu):
     for seed in range(4):

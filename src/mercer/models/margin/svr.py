@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Self
 
@@ -9,9 +10,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from mercer import checks, state
+from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared, refuse_sums
-from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
     MACHINE,
@@ -27,14 +28,17 @@ from mercer.models.margin.problems import (
     Machine,
     check_price,
     gram_rows,
+    is_good,
     moved,
     solve,
+    solver_of,
     split,
     square_norm,
     store_one,
     tube_problem,
 )
-from mercer.solvers import BoxQP, Rows, Solution
+from mercer.solvers import SMO, BoxQP, Rows, Solution
+from mercer.solvers.box import ROUNDING, rounding_of, stopped_by
 
 
 def _price(C: Any) -> None:
@@ -366,34 +370,95 @@ class NuSVR(MarginRegressor):
 
         f − y is −ε − b where aᵢ > 0 is free and ε − b where aᵢ < 0 is. That the sum is reached,
         not only bounded, changes nothing: where ε = 0 the two variables of a point may both grow.
+        They may grow so large that their rounding is more than their difference. Then the problem
+        without the sum is solved, which is that of ε = 0 if the sum is within its bound.
         """
         self._check_price(data, rows)
-        y, n, bound = data.y, len(data.y), float(self.C) * data.weights
-        total = float(self.C) * float(self.nu) * float(data.weights.sum())
-        none, both = np.zeros(n), np.tile(np.arange(n), 2)
-        side = np.repeat([0, 1], n)
-        if self.fit_intercept:
-            low, high = np.concatenate([none, -bound]), np.concatenate([bound, none])
-            halves = (total / 2, -total / 2)
-            problem = BoxQP(rows.K, np.tile(-y, 2), low, high, halves, side, both)
-        else:
-            p, signs = np.concatenate([-y, y]), 1.0 - 2.0 * side
-            high = np.tile(bound, 2)
-            problem = BoxQP(rows.K, p, np.zeros(2 * n), high, (total,), None, both, signs)
-        solution = solve(self, [problem], rows)[0]
+        solver = solver_of(self)
+        limit, clock = solver.max_iter, Clock(solver.max_time)
+        problem = self._problem(data, rows)
+        solution = solve(self, [problem], rows, None, solver)[0]
         a, multipliers = solution.value, solution.extra["multipliers"]
         if self.fit_intercept:
             intercept, epsilon = -sum(multipliers) / 2, (multipliers[1] - multipliers[0]) / 2
         else:
             a, intercept, epsilon = a * problem.signs, 0.0, -multipliers[0]
-        coef = a[:n] + a[n:]
-        square = square_norm(problem, solution)
-        if epsilon < 0:  # far from the optimum, or by rounding: the primal value is that of ε = 0
-            errors = EpsilonInsensitive(0.0).value(y, solution.extra["product"] + intercept)
-            primal, dual = 0.5 * square + float(bound @ errors), float(solution.dual)  # type: ignore[arg-type]
-            solution = replace(solution, primal=max(primal, dual), gap=max(0.0, primal - dual))
-        solution = replace(solution, extra={"epsilon": max(0.0, float(epsilon))})
-        return Machine(None, coef, np.abs(coef) >= bound, intercept, square, solution)
+        coef = np.sum(np.split(a, 2), axis=0)
+        machine = self._judged(data, rows, solution, coef, intercept, epsilon)
+        rest = None if limit is None else limit - solution.n_iter
+        if machine.solution.converged or clock.late or (rest is not None and rest < 1):
+            return machine
+        y, bound = data.y, float(self.C) * data.weights
+        problem = tube_problem(rows, y, -bound, bound, 0.0, bool(self.fit_intercept))
+        solver = SMO(solver.tol, rest, clock.rest(), solver.callback)
+        other = solve(self, [problem], rows, None, solver)[0]
+        other = replace(other, n_iter=solution.n_iter + other.n_iter)
+        if float(np.abs(other.value).sum()) > self._total(data):
+            return machine
+        intercept = -sum(other.extra["multipliers"])
+        plain = self._judged(data, rows, other, other.value, intercept, 0.0)
+        return plain if plain.solution.gap < machine.solution.gap else machine  # type: ignore[operator]
+
+    def _total(self, data: Sample) -> float:
+        """Return CνW, which Σ|aᵢ| may not exceed."""
+        return float(self.C) * float(self.nu) * float(data.weights.sum())
+
+    def _problem(self, data: Sample, rows: Rows) -> BoxQP:
+        y, n, bound = data.y, len(data.y), float(self.C) * data.weights
+        none, both = np.zeros(n), np.tile(np.arange(n), 2)
+        side, total = np.repeat([0, 1], n), self._total(data)
+        if self.fit_intercept:
+            low, high = np.concatenate([none, -bound]), np.concatenate([bound, none])
+            halves = (total / 2, -total / 2)
+            return BoxQP(rows.K, np.tile(-y, 2), low, high, halves, side, both)
+        p, signs = np.concatenate([-y, y]), 1.0 - 2.0 * side
+        high = np.tile(bound, 2)
+        return BoxQP(rows.K, p, np.zeros(2 * n), high, (total,), None, both, signs)
+
+    def _judged(
+        self,
+        data: Sample,
+        rows: Rows,
+        solution: Solution,
+        coef: np.ndarray,
+        intercept: float,
+        epsilon: float,
+    ) -> Machine:
+        """Return the machine with the certificate of what is stored: coefficients, b and ε ≥ 0.
+
+        With Σ|aᵢ| ≤ CνW and e = y − f − b the gap is Σ (Cwᵢ max(0, |eᵢ| − ε) + ε|aᵢ| − aᵢeᵢ)
+        + ε(CνW − Σ|aᵢ|) − bΣaᵢ. What rounding may hide of it is part of it.
+        """
+        y, sizes, tol, epsilon = data.y, np.abs(coef), float(self.tol), max(0.0, float(epsilon))
+        bound, root = float(self.C) * data.weights, np.sqrt(np.maximum(rows.diagonal, 0.0))
+        beside = epsilon * abs(self._total(data) - math.fsum(sizes))
+        beside += abs(intercept * math.fsum(coef))
+        size = float(np.abs(y) @ sizes) + 0.5 * float(root @ sizes) ** 2
+
+        def terms(e: np.ndarray) -> np.ndarray:
+            return bound * np.maximum(0.0, np.abs(e) - epsilon) + epsilon * sizes - coef * e
+
+        def judged(f: np.ndarray) -> Solution:
+            e, eps = y - f - intercept, float(np.finfo(f.dtype).eps)
+            error = rounding_of(coef, root, f.dtype)
+            error += eps * (np.abs(f) + np.abs(y) + abs(intercept))
+            gap = float(np.maximum(terms(e - error), terms(e + error)).sum()) + beside
+            dual = float(y @ coef - 0.5 * (coef @ f))
+            known = {"gap": gap, "primal": dual + gap, "dual": dual, "extra": {"epsilon": epsilon}}
+            final = replace(solution, **known)
+            floor = 0.0
+            if abs(dual) <= ROUNDING * size:  # the minimum is 0: all of the gap is rounding
+                floor = ROUNDING * float(bound @ (np.abs(y) + abs(intercept)))
+            if is_good(final, tol, floor):
+                return replace(final, converged=True, message="")
+            text = stopped_by(solution.extra["cause"], final, tol)
+            return replace(final, converged=False, message=text)
+
+        final, points = judged(solution.extra["product"]), np.flatnonzero(coef)
+        sharp = None if final.converged else rows.sharp_product(points, coef[points])
+        final = final if sharp is None else judged(sharp)
+        square = float(coef @ solution.extra["product"])
+        return Machine(None, coef, sizes >= bound, intercept, square, final)
 
     def _store(self, data: Sample, machine: Machine) -> None:
         self.epsilon_ = machine.solution.extra["epsilon"]

@@ -1,8 +1,14 @@
 from mercer.solvers.box.problem import (
+    ROUNDING as ROUNDING,
     BoxQP as BoxQP,
     CheckedBox as CheckedBox,
     meets as meets,
     rounding_of as rounding_of,
 )
 from mercer.solvers.box.rows import Rows as Rows
-from mercer.solvers.box.smo import SMO as SMO, rows_kept as rows_kept, smo_cost as smo_cost
+from mercer.solvers.box.smo import (
+    SMO as SMO,
+    rows_kept as rows_kept,
+    smo_cost as smo_cost,
+    stopped_by as stopped_by,
+)

@@ -229,7 +229,7 @@ class CheckedBox:
             mine = a if len(self.totals) == 1 else a[self.groups == g]
             hidden += abs(multipliers[g] * (math.fsum(mine.tolist()) - total))
         point = (value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
-        return BoxPoint(*point, hidden)
+        return BoxPoint(*point, hidden, ROUNDING * size)
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class BoxPoint:
     """What is known of a feasible point.
 
     The objective, the duality gap, the KKT violation, the multipliers, how large a gap may be from
-    rounding alone, and how much of it rounding may hide.
+    rounding alone, how much of it rounding may hide, and up to which size the objective may be 0.
     """
 
     value: float
@@ -246,6 +246,7 @@ class BoxPoint:
     multipliers: tuple[float, ...]
     floor: float
     hidden: float
+    nought: float
 
     def is_good(self, tol: float) -> bool:
         """Whether violation and gap meet a tolerance, or are nothing but rounding."""
@@ -259,7 +260,7 @@ class BoxPoint:
         """
         gap = self.gap + self.hidden
         met = meets(tol, self.violation, gap, gap - self.value, -self.value)
-        zero = max(abs(self.value), abs(gap - self.value)) <= 4 * gap
+        zero = abs(self.value) <= min(self.nought, 4 * gap)
         return met or (zero and self.hidden <= 1e-3 * tol and self._is_nothing(tol))
 
     def _is_nothing(self, tol: float) -> bool:

@@ -10,6 +10,7 @@ before the answer is called converged.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,8 @@ class SMO(IterativeSolver):
             `value` is a. ``dual`` is −(½aᵀQa + pᵀa) and ``primal`` − ``dual`` = ``gap`` ≥ 0, as a
             support vector machine counts them; what rounding may hide of the gap is part of it.
             ``residual`` is the largest KKT violation. `extra` has ``multipliers`` (of the sums) and
-            ``product``, Ka at every point; ``text`` is the message without a name before it, and
-            ``why`` what it begins with.
+            ``product``, Ka at every point; ``text`` is the message without a name before it,
+            ``why`` what it begins with, and ``cause`` what ended the steps, if not the tolerance.
         """
         if not isinstance(problem, BoxQP):
             raise InvalidInput(f"SMO: got a {type(problem).__name__}; it solves BoxQP.")
@@ -158,14 +159,8 @@ class SMO(IterativeSolver):
             point = descent.judge_sharply() or point
             converged = point.is_proven(tol)
         gap = point.gap + point.hidden
-        why, more = _why(cause or "rounds", descent.budget.steps)
-        left = (
-            f"KKT violation {point.violation:.2g}, gap {gap:.2g} of an objective of "
-            f"{gap - point.value:.3g}, tolerance {tol:g}"
-        )
-        text = "" if converged else f"{why} ({left}){more}"
         a, f = descent.answer
-        return Solution(
+        solution = Solution(
             value=a,
             converged=converged,
             n_iter=descent.budget.steps,
@@ -173,16 +168,27 @@ class SMO(IterativeSolver):
             gap=gap,
             primal=gap - point.value,
             dual=-point.value,
-            message=f"SMO: {text}" if text else "",
             extra={
-                "why": "" if converged else why,
-                "text": text,
+                "cause": cause,
                 "multipliers": point.multipliers,
                 "product": f,
                 "outer": descent.outer,
                 "rows": descent.rows.computed,
             },
         )
+        text = "" if converged else stopped_by(cause, solution, tol)
+        why = "" if converged else _why(cause, solution.n_iter)[0]
+        solution.extra.update(why=why, text=text)
+        return replace(solution, message=f"SMO: {text}" if text else "")
+
+
+def stopped_by(cause: str, solution: Solution, tol: float) -> str:
+    """Return what is said of a solution that a cause kept from its tolerance."""
+    why, more = _why(cause, solution.n_iter)
+    return (
+        f"{why} (KKT violation {solution.residual:.2g}, gap {solution.gap:.2g} of an objective of "
+        f"{solution.primal:.3g}, tolerance {tol:g}){more}"
+    )
 
 
 def _why(cause: str, steps: int) -> tuple[str, str]:
