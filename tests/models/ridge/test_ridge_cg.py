@@ -1,14 +1,17 @@
 """Exact ridge by conjugate gradients against factorisations and dense algebra."""
 
+import mpmath
 import numpy as np
 import pytest
 
 import mercer
-from mercer import RBF, FromFunction, KernelRidge, KernelRidgeClassifier, Linear, White
+from mercer import RBF, FromFunction, KernelRidge, KernelRidgeClassifier, Linear, Polynomial, White
 from mercer.errors import InvalidInput, NotConverged, NotPositiveDefinite
 from mercer.estimator.options import SolverOptions
+from mercer.losses import Squared
 from mercer.models.ridge.cg import RidgeGram, fit_by_cg, storage_for
 from mercer.models.ridge.exact import LeastSquares
+from tools.torture.certificates import Risk, exact, smooth_gap
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((150, 3))
@@ -96,6 +99,7 @@ def test_degenerate_data():
     zero = KernelRidge(RBF(), 1.0, solver="cg", fit_intercept=True).fit(X, np.zeros((150, 2)))
     assert not zero.dual_coef_.any() and zero.solution_.converged
     flat = KernelRidge(RBF(), 1.0, solver="cg", fit_intercept=True).fit(X, np.full(150, 7.0))
+    assert flat.solution_.converged
     np.testing.assert_allclose(flat.predict(X), 7.0, rtol=1e-6)
 
 
@@ -198,6 +202,22 @@ def test_tiny_penalties_of_few_rows(offset):
     targets = np.sin(points @ own.standard_normal((3, 4)))
     model = KernelRidge(RBF(1.0), 1e-8, solver="cg", fit_intercept=offset).fit(points, targets)
     assert model.solution_.converged and model.n_iter_ < 100
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_gap_is_within_the_tolerance_of_the_objective_too(fit_intercept):
+    """Of a tiny penalty the objective is tiny, and a residual within tol may be a large gap."""
+    for seed in range(12):
+        own = np.random.default_rng(seed)
+        points, k = 4.0 * own.standard_normal((10, 3)), Polynomial(2, 1.0)
+        y, w = 20.0 * own.standard_normal(10), own.uniform(0.2, 3.0, 10)
+        alpha, tol = float(10 ** own.uniform(-8, -4)), float(10 ** own.uniform(-7, -4))
+        model = KernelRidge(k, alpha, solver="cg", tol=tol, fit_intercept=fit_intercept)
+        a = exact(model.fit(points, y, w).dual_coef_)
+        b, K = mpmath.mpf(float(np.ravel(model.intercept_)[0])), exact(k(points))
+        problem = (K, exact(y), exact(w), mpmath.mpf(alpha), fit_intercept, Squared(), a, b)
+        primal, gap = smooth_gap(Risk(*problem, K @ a, a @ (K @ a)))
+        assert model.solution_.converged and gap <= 1.01 * tol * primal
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

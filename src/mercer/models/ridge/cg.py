@@ -26,7 +26,7 @@ from mercer.solvers import (
     either,
     storage_for,
 )
-from mercer.solvers.linear import SLOW, LowRankPreconditioner, beside_gram
+from mercer.solvers.linear import SLOW, TINY, LowRankPreconditioner, beside_gram
 
 if TYPE_CHECKING:
     from mercer.estimator import SolverOptions
@@ -100,6 +100,7 @@ class RidgeGram(Gram):
 
 ROUNDS = 8  # of refinement at most
 SAFETY = 0.3  # of the tolerance: the parts of an answer are solved more exactly than the whole
+ROUNDING = 8 * float(np.finfo(float).eps)  # of targets, of which errors up to this part are none
 SINGLE = 1e-4  # relative residual that products in single precision are asked for
 
 
@@ -139,9 +140,9 @@ class _Refinement:
         a, b = np.zeros((n, t)), np.zeros(t)
         h: Any = None
         solution = dual_certificate(p, a, b, np.zeros((n, t)), self.alpha, 0.0)
-        R, best, least = p.T, (a, b, solution), float(solution.residual or 0.0)
+        R, best, least = p.T, (a, b, solution), self._excess(solution)
         for self.rounds in range(1, ROUNDS + 1):
-            z, h = self._solve(R, h, min(least, 1.0))
+            z, h = self._solve(R, h, least)
             if p.offset:
                 shift = z.sum(0) / h.sum()
                 z -= h * shift
@@ -150,22 +151,33 @@ class _Refinement:
             with config(memory=self.left):
                 Ka = self.K.exact(a)
             solution = dual_certificate(p, a, b, Ka, self.alpha, 0.0)
-            residual, before = float(solution.residual or 0.0), least
-            if residual < least:
-                best, least = (a, b, solution), residual
-            if self.limit or residual <= self.options.tol or not residual <= 0.5 * before:
+            excess, before = self._excess(solution), least
+            if excess < least:
+                best, least = (a, b, solution), excess
+            if self.limit or excess <= 1.0 or not excess <= 0.5 * before:
                 break
             R = p.T - Ka - b - self.column * a
         a, b, solution = best
         return RidgeFit(p.spread(a), None, b, self.alpha, self._certified(solution))
 
-    def _solve(self, R: np.ndarray, h: Any, left: float) -> tuple[np.ndarray, Any]:
-        """Return the solutions for R, of relative norm `left`, and at the first time for 1."""
+    def _excess(self, solution: Solution) -> float:
+        """Return how many times what is allowed the residual is, or the root of the gap."""
+        tol, residual = self.options.tol, float(solution.residual or 0.0)
+        return max(residual / tol, float(np.sqrt(self._share(solution) / tol)))
+
+    def _share(self, solution: Solution) -> float:
+        """Return which part of the objective the gap is; 0 without a penalty, and for rounding."""
+        gap, squares = float(solution.gap or 0.0), float((self.p.w @ self.p.T**2).sum())
+        if self.alpha == 0 or gap <= ROUNDING**2 * squares:
+            return 0.0
+        return gap / max(float(solution.primal or 0.0), TINY)
+
+    def _solve(self, R: np.ndarray, h: Any, excess: float) -> tuple[np.ndarray, Any]:
+        """Return the solutions for R, which has an excess, and at the first time for 1."""
         first = self.p.offset and h is None
         rhs = np.hstack([R, np.ones((len(R), 1))]) if first else R
         # Of what is left only so much must go as brings the whole below the tolerance.
-        left = max(left, self.options.tol)
-        tol = SAFETY * self.options.tol / left * 10.0 ** (1 - self.rounds)
+        tol = SAFETY / max(1.0, min(excess, 1.0 / self.options.tol)) * 10.0 ** (1 - self.rounds)
         if self.K.storage == "single":
             tol = max(tol, SINGLE)
         steps = self.options.max_iter
@@ -188,19 +200,21 @@ class _Refinement:
 
     def _certified(self, solution: Solution) -> Solution:
         tol = self.options.tol
-        residual = float(solution.residual or 0.0)
+        residual, share = float(solution.residual or 0.0), self._share(solution)
         message = ""
-        if residual > tol:
+        if max(residual, share) > tol:
             n = len(self.p.T)
+            left = f"a relative residual of {residual:.2g}"
+            if residual <= tol:
+                left = f"a duality gap of {share:.2g} of the objective"
             cures = ["raise max_iter or max_time"] if self.limit else []
-            cures += [*accept(residual), "use a larger alpha"]
+            cures += [*accept(max(residual, share)), "use a larger alpha"]
             cures += ["solver='cholesky'"] if 8 * n * n <= get_config().memory else []
             stalled = "rounding or a nearly singular matrix stops further progress"
             cause = self.limit or (SLOW if self.slow else stalled)
             message = (
-                f"{who()}: conjugate gradients left a relative residual of "
-                f"{residual:.2g} (tol={tol:g}) after {self.steps} iterations: {cause}; "
-                f"{either(cures)}."
+                f"{who()}: conjugate gradients left {left} (tol={tol:g}) after {self.steps} "
+                f"iterations: {cause}; {either(cures)}."
             )
         extra = {
             **solution.extra,
@@ -211,7 +225,7 @@ class _Refinement:
         }
         return replace(
             solution,
-            converged=residual <= tol,
+            converged=max(residual, share) <= tol,
             n_iter=self.steps,
             message=message,
             extra=extra,

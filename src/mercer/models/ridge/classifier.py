@@ -53,7 +53,7 @@ class KernelRidgeClassifier(ClassifierMixin, Ridge):
     centers : str or collection, default="uniform"
         How centres are chosen, or the centres.
     tol : float, default=1e-6
-        Relative residual at which "cg" and "falkon" stop.
+        Relative residual at which "cg" and "falkon" stop, and gap relative to the objective.
     max_iter : int, optional
         Limit of their iterations.
     max_time : float, optional

@@ -65,7 +65,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, Ridge):
         How centres are chosen, as the landmarks of `mercer.Nystroem`, or the centres; the columns
         of a frame must be those of X. Kernels with `White` take none: add its variance to alpha.
     tol : float, default=1e-6
-        Relative residual at which "cg" and "falkon" stop.
+        Relative residual at which "cg" and "falkon" stop, and gap relative to the objective.
     max_iter : int, optional
         Limit of their iterations.
     max_time : float, optional
