@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 import mercer
 from mercer.errors import InvalidInput, ModelFileError, NotConverged
 from mercer.solvers import DenseEigen, Eigen, factor, rpcholesky
-from tools.torture import files, fuzz, kills
+from tools.torture import certificates, files, fuzz, kills
 
 CALLS = 300
 SEED = int(os.environ.get("MERCER_FUZZ_SEED", "0"))
@@ -137,6 +137,16 @@ def test_broken_sparse_rows_are_refused_by_every_estimator():
 
 
 # ---- what campaigns have found, one case each ----
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("NuSVR", 5963), ("NuSVR", 13743), ("KernelRidge, cg", 10651), ("OneClassSVM", 19944)],
+)
+def test_certificates_that_claimed_too_much(name, number):
+    kind, end, why = certificates.judge(2026, number)
+    assert (kind, why) == (name, "") and end in ("tight", "open")
+
 
 X, Y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20.0)
 LABELS = np.array(["a", "b"])[np.arange(20) % 2]

@@ -37,7 +37,8 @@ from mercer.models.margin.problems import (
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 from mercer.solvers.box import rounding_of
 
-LEAST = 1e-6  # part of tol below which no solution is asked for
+EPS = float(np.finfo(float).eps)
+LEAST = 1e-12  # part of tol below which no solution is asked for
 RIM = 1e-12  # part of ρ by which it is lowered, so that rounding puts no point below it
 
 
@@ -184,7 +185,8 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
             machine = self._judged(problem, rows, replace(solution, n_iter=steps), tol)
             if machine.solution.converged or not solution.converged:
                 return machine
-            start, goal = solution.value, 0.25 * solver.tol  # ρ was moved: its gap asks for more
+            # ρ was moved: its gap asks for more
+            start, goal = solution.value, min(0.25 * solver.tol, 250 * float(solution.residual))
             solver = SMO(goal, None if limit is None else max(1, limit - steps), clock.rest())
             if goal < LEAST * tol:
                 return machine
@@ -198,7 +200,9 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         level -= RIM * abs(level)
         lengths = np.sqrt(np.maximum(rows.diagonal, 0.0))
         error = rounding_of(a, lengths)  # what it may hide of the gap is part of it
-        gap = float(np.maximum((error + f - level) * a, (error - f + level) * (w - a)).sum())
+        above, below = (f - level) * a, (level - f) * (w - a)
+        seen = float(np.maximum(above, below).sum())
+        gap = float(np.maximum(above + error * a, below + error * (w - a)).sum())
         gap += abs(level * (math.fsum(a) - problem.totals[0]))
         final = replace(
             solution,
@@ -206,8 +210,10 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
             gap=gap,
             primal=solution.dual + gap,  # type: ignore[operator]
         )
-        floor = 4 * RIM * float(a @ lengths) * float(w @ lengths)  # rounding, and RIM
         rim = 2 * RIM * abs(level)
+        # Where the minimum is 0 rounding is all there is of a gap, and what it may hide the rest.
+        small = EPS * len(w) ** 0.5 * float(a @ lengths) * float(w @ lengths)
+        floor = gap if seen <= 2 * small + rim * float(w.sum()) else 0.0
         if is_good(replace(final, residual=final.residual - rim), tol, floor):  # type: ignore[operator]
             final = replace(final, converged=True, message="")
         else:
