@@ -330,15 +330,18 @@ def ridges(case: Case, K: np.ndarray) -> Truth:
 
 
 def centres(case: Case, K: np.ndarray) -> Truth:
-    """Return objective and gap of squares over the span of centres."""
+    """Return objective and gap of squares over the span of centres, which are some of the rows.
+
+    The problem of `Falkon` has a jitter on the diagonal of the centres' matrix, and its objective
+    has it too.
+    """
     model, w = case.model, _weights(case)
     y = _targets(case)
     a, b = exact(np.ravel(model.dual_coef_)), exact(np.ravel(model.intercept_))[0]
-    G, Z = (
-        gram(model.kernel_, model.X_fit_, model.X_fit_),
-        gram(model.kernel_, case.X, model.X_fit_),
-    )
     alpha, m = mpmath.mpf(float(model.alpha_)), len(a)
+    at = [int(np.flatnonzero((case.X == z).all(1))[0]) for z in model.X_fit_]
+    jitter = mpmath.mpf(float(model.solution_.extra["jitter"]))
+    Z, G = K[:, at], K[np.ix_(at, at)] + jitter * np.eye(m, dtype=int)
 
     def objective(a: np.ndarray, b: Any) -> Any:
         return w @ (y - Z @ a - b) ** 2 / 2 + alpha * (a @ (G @ a)) / 2
@@ -494,7 +497,9 @@ KINDS: dict[str, tuple[str, Callable[[Any, float, Any], Any], Callable[[Case, An
     ),
     "KernelRidge, falkon": (
         "numbers",
-        lambda k, s, r: mercer.KernelRidge(k, s, **_risk(r), solver="falkon", n_centers=8),
+        lambda k, s, r: mercer.KernelRidge(
+            k, s, **_risk(r), solver="falkon", n_centers=8, random_state=int(r.integers(2**31))
+        ),
         centres,
     ),
     "KernelRidgeClassifier": (
