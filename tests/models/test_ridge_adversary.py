@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 import mercer
 from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, Minimum, Polynomial
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
+from tools.torture.certificates import Risk, exact, smooth_gap
 
 N = 24
 rng = np.random.default_rng(3)
@@ -38,6 +40,32 @@ def test_a_converged_certificate_is_true_near_singularity(alpha, dtype):
     true = _true_residual(model, data, y, model.alpha_)
     assert model.solution_.residual == pytest.approx(true, rel=0.5, abs=1e-11)
     assert model.solution_.converged == (true <= 1e-6)
+
+
+def test_a_gap_above_the_tolerance_has_not_converged():
+    """Of a tiny penalty the objective is tiny: a residual of 1e-12 may be a large part of it."""
+    told = []
+    for seed in range(30):
+        own = np.random.default_rng(seed)
+        data, y = 20.0 * own.standard_normal((10, 3)), 5.0 * own.standard_normal(10)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            model = KernelRidge(Polynomial(2), 1e-12, solver="cholesky").fit(data, y)
+        K, a = exact(Polynomial(2)(data)), exact(model.dual_coef_)
+        answer = (a, mpmath.mpf(0), K @ a, a @ (K @ a))
+        one = exact(np.ones(10))
+        problem = (K, exact(y), one, mpmath.mpf(1e-12), False, mercer.losses.Squared())
+        primal, gap = smooth_gap(Risk(*problem, *answer))
+        assert not model.solution_.converged or gap <= 1.01e-6 * primal
+        told.append("duality gap" in model.solution_.message)
+    assert 0 < sum(told) < 30
+
+
+def test_targets_that_are_all_the_same_have_converged():
+    data = np.random.default_rng(0).standard_normal((300, 3))
+    for solver in ("cholesky", "cg"):
+        model = KernelRidge(RBF(), 1e-6, solver=solver, fit_intercept=True)
+        assert model.fit(data, np.full(300, 7.0)).solution_.converged
 
 
 def test_certificate_sees_a_wrong_offset():

@@ -608,7 +608,7 @@ def _compared(case: Case, true: Truth) -> tuple[str, str]:
         told = f"{name} {mpmath.nstr(value, 8)} (rounding {float(rest):.2g})"
         if claim is None or claim < (1 - 1e-6) * value - rest:
             return "fault", f"says {name} {claim!r}, but has {told}"
-        asked = true.asked if name == "gap" or true.gap is None else case.model.tol
+        asked = true.asked if name == "gap" or true.blur is None else case.model.tol
         if said.converged and value > 1.01 * asked:
             return "fault", f"converged, asked for {float(asked):.3g}, but has {told}"
     if true.primal is not None:

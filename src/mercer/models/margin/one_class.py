@@ -186,7 +186,8 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
             if machine.solution.converged or not solution.converged:
                 return machine
             # ρ was moved: its gap asks for more
-            start, goal = solution.value, min(0.25 * solver.tol, 250 * float(solution.residual))
+            residual = float(solution.residual or 0.0)
+            start, goal = solution.value, min(0.25 * solver.tol, 250 * residual)
             solver = SMO(goal, None if limit is None else max(1, limit - steps), clock.rest())
             if goal < LEAST * tol:
                 return machine

@@ -444,7 +444,12 @@ class NuSVR(MarginRegressor):
             error += eps * (np.abs(f) + np.abs(y) + abs(intercept))
             gap = float(np.maximum(terms(e - error), terms(e + error)).sum()) + beside
             dual = float(y @ coef - 0.5 * (coef @ f))
-            known = {"gap": gap, "primal": dual + gap, "dual": dual, "extra": {"epsilon": epsilon}}
+            known: dict[str, Any] = {
+                "gap": gap,
+                "primal": dual + gap,
+                "dual": dual,
+                "extra": {"epsilon": epsilon},
+            }
             final = replace(solution, **known)
             floor = 0.0
             if abs(dual) <= ROUNDING * size:  # the minimum is 0: all of the gap is rounding

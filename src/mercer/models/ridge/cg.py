@@ -14,7 +14,7 @@ from mercer.domains import is_torch, to_host
 from mercer.errors import speaking_for, who
 from mercer.kernels import Kernel, Precomputed
 from mercer.memory import on_gpu, require_memory
-from mercer.models.ridge.spectrum import RidgeFit, dual_certificate
+from mercer.models.ridge.spectrum import RidgeFit, dual_certificate, part_of_objective, what_is_left
 from mercer.operators import Gram
 from mercer.settings import config, get_config
 from mercer.solvers import (
@@ -26,7 +26,7 @@ from mercer.solvers import (
     either,
     storage_for,
 )
-from mercer.solvers.linear import SLOW, TINY, LowRankPreconditioner, beside_gram
+from mercer.solvers.linear import SLOW, LowRankPreconditioner, beside_gram
 
 if TYPE_CHECKING:
     from mercer.estimator import SolverOptions
@@ -100,7 +100,6 @@ class RidgeGram(Gram):
 
 ROUNDS = 8  # of refinement at most
 SAFETY = 0.3  # of the tolerance: the parts of an answer are solved more exactly than the whole
-ROUNDING = 8 * float(np.finfo(float).eps)  # of targets, of which errors up to this part are none
 SINGLE = 1e-4  # relative residual that products in single precision are asked for
 
 
@@ -166,11 +165,7 @@ class _Refinement:
         return max(residual / tol, float(np.sqrt(self._share(solution) / tol)))
 
     def _share(self, solution: Solution) -> float:
-        """Return which part of the objective the gap is; 0 without a penalty, and for rounding."""
-        gap, squares = float(solution.gap or 0.0), float((self.p.w @ self.p.T**2).sum())
-        if self.alpha == 0 or gap <= ROUNDING**2 * squares:
-            return 0.0
-        return gap / max(float(solution.primal or 0.0), TINY)
+        return part_of_objective(self.p, solution.gap, solution.primal, self.alpha)
 
     def _solve(self, R: np.ndarray, h: Any, excess: float) -> tuple[np.ndarray, Any]:
         """Return the solutions for R, which has an excess, and at the first time for 1."""
@@ -204,9 +199,7 @@ class _Refinement:
         message = ""
         if max(residual, share) > tol:
             n = len(self.p.T)
-            left = f"a relative residual of {residual:.2g}"
-            if residual <= tol:
-                left = f"a duality gap of {share:.2g} of the objective"
+            left = what_is_left(residual, share, tol)
             cures = ["raise max_iter or max_time"] if self.limit else []
             cures += [*accept(max(residual, share)), "use a larger alpha"]
             cures += ["solver='cholesky'"] if 8 * n * n <= get_config().memory else []

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.estimator import indefinite
 from mercer.solvers import Solution
+from mercer.solvers.linear import TINY
 
 if TYPE_CHECKING:
     from mercer.models.ridge.exact import LeastSquares
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 RESIDUAL_TOLERANCE = 1e-6
+ROUNDING = 8 * float(np.finfo(float).eps)  # of targets, of which errors up to this part are none
 
 
 def dual_certificate(
@@ -78,12 +80,14 @@ def _solution(
     alpha: Any,
     jitter: float,
 ) -> Solution:
-    converged = residual <= RESIDUAL_TOLERANCE
+    share = part_of_objective(p, gap, primal, alpha)
+    converged = max(residual, share) <= RESIDUAL_TOLERANCE
     message = ""
     if not converged:
         message = (
-            f"KernelRidge: {p.kernel} with alpha={alpha} leaves a relative residual of "
-            f"{residual:.2g} (tolerance {RESIDUAL_TOLERANCE:g}): for this kernel the points nearly "
+            f"KernelRidge: {p.kernel} with alpha={alpha} leaves "
+            f"{what_is_left(residual, share, RESIDUAL_TOLERANCE)} "
+            f"(tolerance {RESIDUAL_TOLERANCE:g}): for this kernel the points nearly "
             "coincide, and the Gram matrix is nearly singular. Use a larger alpha or a shorter "
             "length scale, or drop duplicate rows."
         )
@@ -97,6 +101,27 @@ def _solution(
         message=message,
         extra={"jitter": float(jitter), "method": "primal" if p.D is not None else "dual"},
     )
+
+
+def part_of_objective(p: LeastSquares, gap: Any, primal: Any, alpha: Any) -> float:
+    """Return which part of the objective a gap is.
+
+    0 where a penalty is 0, for rounding, and where targets are all the same with an offset: then
+    the least objective is 0, and there is only rounding.
+    """
+    mean = (p.w @ p.T) / p.w.sum() if p.offset else 0.0
+    least = ROUNDING**2 * float((p.w @ p.T**2).sum())
+    flat = float((p.w @ (p.T - mean) ** 2).sum()) <= least
+    if gap is None or flat or gap <= least or np.any(np.asarray(alpha) == 0):
+        return 0.0
+    return float(gap) / max(float(primal), TINY)
+
+
+def what_is_left(residual: float, share: float, tol: float) -> str:
+    """Return the residual, or the gap where that alone is above the tolerance, in words."""
+    if residual > tol:
+        return f"a relative residual of {residual:.2g}"
+    return f"a duality gap of {share:.2g} of the objective"
 
 
 def _relative(r: np.ndarray, scale: np.ndarray) -> float:
