@@ -52,6 +52,7 @@ def main(words: list[str] | None = None) -> None:
     add("--list", action="store_true", help="print the tables")
     add("--check", action="store_true", help="load the tables")
     add("--summary", type=Path, metavar="PATH", help="write a page and pictures")
+    add("--note", default="", help="a paragraph for the page: where the results are from, say")
     add("--against", default="catboost", help="the method that others are compared with")
     add("--tables", nargs="+", metavar="NAME", help="only these")
     add("--methods", nargs="+", metavar="NAME", choices=METHODS, help=f"of {', '.join(METHODS)}")
@@ -92,7 +93,7 @@ def main(words: list[str] | None = None) -> None:
             if line["table"] in names and line["method"] in chosen
         ]
         held_back = {entry.name for entry in entries if entry.held_back}
-        for path in summary.write(lines, told.summary, told.against, held_back):
+        for path in summary.write(lines, told.summary, told.against, held_back, told.note):
             print(path)
     else:
         methods = told.methods or (SMALL["methods"] if told.small else list(METHODS))

@@ -165,13 +165,17 @@ def _score(lines: list[dict], measure: str) -> float:
 
 
 def write(
-    lines: list[dict], path: Path, against: str = "catboost", held_back: Collection[str] = ()
+    lines: list[dict],
+    path: Path,
+    against: str = "catboost",
+    held_back: Collection[str] = (),
+    note: str = "",
 ) -> list[Path]:
     """Write PATH.md, and a picture for each measure and for both kinds; return the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     page, files = ["# The arena", "", INTRODUCTION, ""], []
     versions = sorted({line["version"] for line in lines if "version" in line})
-    page += [f"Versions: {', '.join(versions)}.", ""]
+    page += [f"Versions: {', '.join(versions)}.", "", *([note, ""] if note else [])]
 
     def picture_of(found: Comparison, words: str) -> list[str]:
         if not found.tables or len(found.standings) < 2:
