@@ -203,7 +203,7 @@ METHODS = {
         _on_vectors(lambda seed: RandomForestRegressor(random_state=seed, n_jobs=THREADS)),
         _on_vectors(lambda seed: RandomForestClassifier(random_state=seed, n_jobs=THREADS)),
     ),
-    "rbf": Method("sklearn", _rbf_ridge, _rbf_svc, most_rows=10_000),
+    "rbf": Method("sklearn", _rbf_ridge, _rbf_svc, most_rows=6_000),
     "xrfm": Method("xrfm", _xrfm_regressor, _on_vectors(_XRFM)),
     "linear": Method(
         "sklearn",
