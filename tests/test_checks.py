@@ -30,6 +30,7 @@ CODE = {
     "fixed": "names parameters of the kernel",
     "bounds": "names parameters of the kernel",
     "categorical": "names columns",
+    "kernels": "names columns, and a kernel for each",
     "metric": "a word or the order of a norm, as norm_of reads it",
     "estimator": "a model of scikit-learn",
 }

@@ -304,7 +304,9 @@ def test_a_budget_of_little_memory_keeps_nothing():
     assert id(X) not in text._read
 
 
-@pytest.mark.parametrize("model", [mercer.TableRegressor(), mercer.TableClassifier(model="svc")])
+@pytest.mark.parametrize(
+    "model", [mercer.TableRegressor(model="ridge"), mercer.TableClassifier(model="svc")]
+)
 def test_a_search_reads_a_column_of_text_a_few_times(monkeypatch, model):
     reads = []
     weighted = BagOfWords._weighted

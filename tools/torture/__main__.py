@@ -80,7 +80,7 @@ PARTS = {
 
 def _alone(name: str, seconds: float, seed: int) -> None:
     """Run one campaign in this process; the last line printed counts how its cases ended."""
-    faulthandler.enable(sys.stdout)
+    faulthandler.enable(sys.__stderr__)
     # a shell ignores Ctrl-C for what it starts in the background, and children inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     ends: Counter[str] = Counter()

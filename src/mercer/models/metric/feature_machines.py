@@ -351,9 +351,9 @@ class FeatureMachine(BaseEstimator):
     @property
     def function_(self) -> Any:
         """The function of the one member, on encoded rows; of several there is not one RKHS."""
-        check_is_fitted(self)
-        if len(self.members_) == 1:
-            return self.members_[0].function_
+        members = vars(self).get("members_", ())
+        if len(members) == 1:
+            return members[0].function_
         raise AttributeError(
             f"{type(self).__name__} has no function_: it is a mean of functions in the RKHS of "
             "each metric; members_[0].function_ is the first of them."
