@@ -38,7 +38,7 @@ WALKS = {
     "walk_mmd": 25,
     "walk_cli": 70,
     "walk_falkon": 52,
-    "functions": 193,
+    "functions": 194,
     "loaded": 125,
     "mro_mean": 3.4,
     "mro_max": 4,
