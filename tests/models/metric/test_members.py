@@ -31,9 +31,11 @@ from mercer.models.metric.stacking import (
     PRIOR,
     LogPool,
     Mean,
+    _powers,
     calibrated,
     log_loss,
     squared_error,
+    two_columns,
 )
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
@@ -225,8 +227,11 @@ def test_members_that_nobody_can_tell_apart_count_alike():
     weights = Mean.of(found, T, None, 3).weights
     assert weights.min() > 0.15
     labels = (T[:, 0] > 0).astype(int)
-    shares = LogPool.of(found, labels, None, 3).weights
-    assert shares.min() > 0.1 and shares.sum() == pytest.approx(1.0)
+    lines = [calibrated(two_columns(v), labels, np.ones(30)) for v in found]
+    scaled = [s * two_columns(v) + o for v, (s, o) in zip(found, lines, strict=True)]
+    powers = _powers(log_softmax(scaled, axis=2), labels, np.ones(30))
+    assert (powers / powers.sum()).min() > 0.15
+    assert LogPool.of(found, labels, None, 3).weights.sum() == pytest.approx(1.0)
     # and where nothing has been learned of the target, the best has all
     nothing = [-T, -2 * T]
     np.testing.assert_array_equal(Mean.of(nothing, T, None, 3).weights, [1.0, 0.0])
