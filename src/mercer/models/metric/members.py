@@ -146,16 +146,16 @@ def each(work: Callable[[int], T], count: int, rows: int) -> list[T]:
         return [call.result() for call in calls]
 
 
-def left_out(problem: Any, alphas: np.ndarray) -> np.ndarray:
-    """Return the predictions of ridges without each row, (penalties, rows, outputs)."""
+def left_out(problem: Any, alphas: np.ndarray, count: int) -> np.ndarray:
+    """Return what ridges say of the last rows without each of them, (penalties, count, outputs)."""
     if len(problem.T) > SPECTRAL:
-        return np.array([problem.leave_one_out(float(alpha)) for alpha in alphas])
+        return np.asarray(problem.leave_out_last(alphas, count))
     outputs = np.arange(problem.T.shape[1])
     residuals = problem.spectrum().loo_residuals(
         np.repeat(alphas, len(outputs)), np.tile(outputs, len(alphas))
     )
     residuals = residuals.reshape(len(problem.T), len(alphas), len(outputs)).transpose(1, 0, 2)
-    return np.asarray(problem.unit * (problem.T - residuals))
+    return np.asarray(problem.unit * (problem.T - residuals)[:, -count:])
 
 
 class Bench:
@@ -193,8 +193,9 @@ class Bench:
         alphas = ALPHAS if n <= SPECTRAL else middle * np.array(factors)
 
         def at_fold(k: int) -> np.ndarray:
-            problem = self.rows.problem(judged.metrics[k].kernel)
-            return left_out(problem, alphas)[:, self.fold == k]
+            order = np.argsort(self.fold == k, kind="stable")  # those asked of come last
+            problem = self.rows.take(order).problem(judged.metrics[k].kernel)
+            return left_out(problem, alphas, np.count_nonzero(self.fold == k))
 
         # one matrix that is large has all cores
         parts = self._of_folds(at_fold) if n <= LARGE else [at_fold(k) for k in range(self.count)]
@@ -219,34 +220,35 @@ class Bench:
     ) -> Judged:
         """Return logistic regressions in the same metrics, and what they say of rows left out.
 
-        In three folds a row is predicted by a fit to the other folds. In two, of many rows, it is
-        left out of a fit to all of them, in the metric of its fold, by a Newton step, and the rows
-        of the first fold alone choose the penalty. From the one to start with the smaller are
-        tried, or the larger, until the log loss grows.
+        A penalty is judged at the rows of each fold by a fit to the others; from the one to start
+        with the smaller are tried, or the larger, until the log loss grows. With the best of them
+        each row is left out of a fit to all, in the metric of its fold, by a Newton step; of few
+        rows, in three folds, a fit to the other folds is as good.
         """
         few = self.count > 2
 
-        def left_out(k: int, alpha: float) -> np.ndarray:
-            metric, asked = replace(judged.metrics[k], alpha=alpha), self.fold == k
-            if few:
-                seen = np.flatnonzero(~asked)
-                model = fitted(metric, self.others[k], labels[seen], tol=1e-3)
-                return class_values(model, self.rows.Z[asked], classes)
-            return class_values(fitted(metric, self.rows, labels, tol=1e-3), None, classes)[asked]
+        def outside(k: int, alpha: float) -> np.ndarray:
+            metric, seen = replace(judged.metrics[k], alpha=alpha), np.flatnonzero(self.fold != k)
+            model = fitted(metric, self.others[k], labels[seen], tol=1e-3)
+            return class_values(model, self.rows.Z[self.fold == k], classes)
 
-        choosing = self.count if few else 1  # folds
-        there = self.fold < choosing
-        w = None if self.rows.w is None else self.rows.w[there]
+        def one_by_one(k: int, alpha: float) -> np.ndarray:
+            model = fitted(replace(judged.metrics[k], alpha=alpha), self.rows, labels, tol=1e-3)
+            return class_values(model, None, classes)[self.fold == k]
+
+        def joined(parts: list[np.ndarray]) -> np.ndarray:
+            found = np.empty((len(labels), parts[0].shape[1]))
+            for k, part in enumerate(parts):
+                found[self.fold == k] = part
+            return found
+
         tried: dict[int, tuple[float, np.ndarray]] = {}
 
         def loss(at: int) -> float:
             if at not in tried and 0 <= at < len(SMOOTHING) and not (tried and clock.late):
-                found = np.full((len(labels), 1 if classes == 2 else classes), np.nan)
                 alpha = SMOOTHING[at]
-                parts = each(lambda k: left_out(k, alpha), choosing, len(labels))
-                for k, values in enumerate(parts):
-                    found[self.fold == k] = values
-                tried[at] = log_loss(_softmax(found[there]), labels[there], w), found
+                found = joined(self._of_folds(lambda k: outside(k, alpha)))
+                tried[at] = log_loss(_softmax(found), labels, self.rows.w), found
             return tried[at][0] if at in tried else np.inf
 
         best = SMOOTHING.index(start)
@@ -254,9 +256,10 @@ class Bench:
         turn = 1 if loss(best + 1) < loss(best) else -1
         while loss(best + turn) < loss(best):
             best += turn
-        alpha, found = SMOOTHING[best], tried[best][1]
-        for k in range(choosing, self.count):
-            found[self.fold == k] = left_out(k, alpha)
+        alpha = SMOOTHING[best]
+        found = tried[best][1]
+        if not few:  # one fold after the other: of several classes this takes most of the memory
+            found = joined([one_by_one(k, alpha) for k in range(self.count)])
         return replace(
             judged,
             metrics=judged.at(alpha),

@@ -121,6 +121,23 @@ class LeastSquares:
         predictions = self.T - a / (self.w * inverse)[:, None]
         return self._everywhere(predictions, self._certified(f, a, b, alpha))
 
+    def leave_out_last(self, alphas: np.ndarray, count: int) -> np.ndarray:
+        """Return leave-one-out predictions of the last rows alone, (penalties, count, outputs).
+
+        One Gram matrix serves all penalties. The last block of (L Lᵀ)⁻¹ is (L₂₂L₂₂ᵀ)⁻¹, so that
+        beside a factorisation little is left to do. Rows of weight zero do not count.
+        """
+        K, out = self.scaled_gram(matrices=2.2), []
+        for alpha in alphas:
+            f = self._factor(K.copy(), float(alpha))
+            a, _, h = self.dual(f)
+            inverse = f.inverse_diagonal(count)
+            if self.offset:
+                inverse = inverse - h[-count:] ** 2 / float(self.s @ h)
+            residuals = a[-count:] / (self.w[-count:] * inverse)[:, None]
+            out.append(self.unit * (self.T[-count:] - residuals))
+        return np.array(out)
+
     def check_loo(self) -> None:
         if self.offset and len(self.T) < 2:
             raise InvalidInput(
@@ -230,7 +247,9 @@ class LeastSquares:
         self, alpha: float, matrices: float = 1.0, device: bool = False, cure: str = FEWER
     ) -> Any:
         """Factorise SKS + αI in place; a K that is indefinite behind the ridge is refused too."""
-        K = self.scaled_gram(matrices, device, cure)
+        return self._factor(self.scaled_gram(matrices, device, cure), alpha)
+
+    def _factor(self, K: Any, alpha: float) -> Any:
         trace = float(K.diagonal().sum())
         try:
             f = factor(K, alpha, overwrite=True, owner=self.kernel)

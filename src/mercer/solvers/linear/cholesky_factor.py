@@ -237,30 +237,38 @@ class CholeskyFactor(TriangularFactor):
             invert(a, lower=1, overwrite_c=1)
         return a
 
-    def inverse_diagonal(self) -> np.ndarray:
-        """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹.
+    def inverse_diagonal(self, last: int | None = None) -> np.ndarray:
+        """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹, or its last entries alone.
 
-        n³/3 flops (LAPACK trtri), half of what `inverse` needs; one n×n array for a while.
+        m³/3 flops for the last m (LAPACK trtri), of all of them half of what `inverse` needs; one
+        m×m array for a while.
+
+        Parameters
+        ----------
+        last : int, optional
+            How many of the last entries; all by default.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (last,)
             Positive.
         """
-        out = np.empty(self.n)
-        if self.n == 0:
+        size = self.n if last is None else last
+        out = np.empty(size)
+        if size == 0:
             return out
-        invert = dtrtri if self.n > MANY else lapack.dtrtri
-        inverse, _ = invert(self._copy(), lower=1, overwrite_c=1)
-        for i, j in cuts(self.n, _BLOCK):
+        invert = dtrtri if size > MANY else lapack.dtrtri
+        inverse, _ = invert(self._copy(size), lower=1, overwrite_c=1)
+        for i, j in cuts(size, _BLOCK):
             corner, below = np.tril(inverse[i:j, i:j]), inverse[j:, i:j]
             out[i:j] = np.einsum("ij,ij->j", corner, corner) + np.einsum("ij,ij->j", below, below)
         return out
 
-    def _copy(self) -> np.ndarray:
-        what = f"CholeskyFactor: the inverse of the {self.n} × {self.n} matrix"
-        require_memory(self._a.nbytes, what, "Use fewer points")
-        return self._a.copy(order="F")
+    def _copy(self, last: int | None = None) -> np.ndarray:
+        part = self._a if last is None else self._a[self.n - last :, self.n - last :]
+        what = f"CholeskyFactor: the inverse of the {len(part)} × {len(part)} matrix"
+        require_memory(part.nbytes, what, "Use fewer points")
+        return part.copy(order="F")
 
     def _triangular(self, B: Any, both: bool, overwrite: bool = False) -> np.ndarray:
         B = self._checked(np.asarray(B, dtype=np.float64))

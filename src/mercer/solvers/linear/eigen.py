@@ -347,7 +347,7 @@ def _residual(K: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> float:
     """max ‖A v − λ v‖ / max|λ|, or for many pairs the Frobenius norm by random combinations."""
     n, k = vectors.shape
     scale = float(np.abs(values).max(initial=0.0)) or 1.0
-    if k <= max(512, n // 8):
+    if k <= max(64, n // 8):
         return _largest_residual(K @ vectors, vectors, values, values)
     # E ‖(AV − VΛ) g‖² = ‖AV − VΛ‖_F² for standard normal g.
     g = np.random.default_rng(0).standard_normal((k, _PROBES))
