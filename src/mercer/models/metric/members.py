@@ -37,7 +37,8 @@ T = TypeVar("T")
 SPECTRAL = 500  # rows up to which an eigendecomposition serves all penalties
 FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
 #: Penalties of logistic regressions, the largest first.
-SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5, 3e-6)
+SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5, 3e-6, 3e-7)
+WIDER = 2.0  # a bandwidth beside the one before, of logistic regressions
 WIDE = 100  # factors up to which a descent takes no longer than other ways
 LARGE = 2666  # rows beyond which one matrix keeps all cores busy
 ROUNDS = 3  # of gradients
@@ -45,6 +46,7 @@ KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
 LOGISTIC = (3, 1)  # metrics of one scale, and learned ones, in which a logistic one is tried
 LOGISTIC_OF_FEW = (1, 1)  # the same in three folds
+BEHIND = 1.5  # times the least log loss, beyond which a logistic one is not looked at again
 TRIALS = 0.85  # of the time, where all rows are in folds
 PARTS = 4  # of the rows left out: what is told of one was chosen by the others
 
@@ -216,57 +218,77 @@ class Bench:
         labels: np.ndarray,
         classes: int,
         clock: Clock,
-        start: float = SMOOTHING[len(SMOOTHING) // 2],
+        start: float = SMOOTHING[3],
     ) -> Judged:
-        """Return logistic regressions in the same metrics, and what they say of rows left out.
+        """Return logistic regressions in the same metrics, judged at each fold by fits to others.
 
-        A penalty is judged at the rows of each fold by a fit to the others; from the one to start
-        with the smaller are tried, or the larger, until the log loss grows. With the best of them
-        each row is left out of a fit to all, in the metric of its fold, by a Newton step; of few
-        rows, in three folds, a fit to the other folds is as good.
+        From the penalty to start with the smaller are tried, or the larger, until the log loss
+        grows; then wider bandwidths, each with smaller penalties too: log-odds are smoother than
+        the indicators of classes that a ridge regression follows.
         """
-        few = self.count > 2
+        tried: dict[tuple[int, int], Judged] = {}
+        last = len(SMOOTHING) - 1
 
-        def outside(k: int, alpha: float) -> np.ndarray:
-            metric, seen = replace(judged.metrics[k], alpha=alpha), np.flatnonzero(self.fold != k)
-            model = fitted(metric, self.others[k], labels[seen], tol=1e-3)
-            return class_values(model, self.rows.Z[self.fold == k], classes)
+        def loss(wide: int, at: int) -> float:
+            if (wide, at) not in tried and 0 <= at <= last and not (tried and clock.late):
+                metrics = tuple(
+                    replace(metric, map=metric.map / WIDER**wide, alpha=SMOOTHING[at])
+                    for metric in judged.metrics
+                )
+                parts = self._of_folds(lambda k: self._outside(k, metrics[k], labels, classes))
+                tried[wide, at] = self._logistic(judged, metrics, self._joined(parts), labels)
+            return tried[wide, at].error if (wide, at) in tried else np.inf
 
-        def one_by_one(k: int, alpha: float) -> np.ndarray:
-            model = fitted(replace(judged.metrics[k], alpha=alpha), self.rows, labels, tol=1e-3)
-            return class_values(model, None, classes)[self.fold == k]
+        wide, at = 0, SMOOTHING.index(start)
+        loss(wide, at)
+        turn = 1 if loss(wide, at + 1) < loss(wide, at) else -1
+        while loss(wide, at + turn) < loss(wide, at):
+            at += turn
+        while loss(wide + 1, min(at + 1, last)) < loss(wide, at):
+            wide, at = wide + 1, min(at + 1, last)
+            while loss(wide, at + 1) < loss(wide, at):
+                at += 1
+        compared = np.array([each.left_out for each in tried.values()])
+        return replace(tried[wide, at], compared=compared)
 
-        def joined(parts: list[np.ndarray]) -> np.ndarray:
-            found = np.empty((len(labels), parts[0].shape[1]))
-            for k, part in enumerate(parts):
-                found[self.fold == k] = part
-            return found
+    def one_by_one(self, judged: Judged, labels: np.ndarray, classes: int) -> Judged:
+        """Return logistic regressions with what fits to all rows say of each that is left out.
 
-        tried: dict[int, tuple[float, np.ndarray]] = {}
+        That is one Newton step away, in the metric of its fold. Of one scale for all columns, a
+        number that no single row decides, one fit serves all folds.
+        """
 
-        def loss(at: int) -> float:
-            if at not in tried and 0 <= at < len(SMOOTHING) and not (tried and clock.late):
-                alpha = SMOOTHING[at]
-                found = joined(self._of_folds(lambda k: outside(k, alpha)))
-                tried[at] = log_loss(_softmax(found), labels, self.rows.w), found
-            return tried[at][0] if at in tried else np.inf
+        def without_each(metric: Metric) -> np.ndarray:
+            return class_values(fitted(metric, self.rows, labels, tol=1e-3), None, classes)
 
-        best = SMOOTHING.index(start)
-        loss(best)
-        turn = 1 if loss(best + 1) < loss(best) else -1
-        while loss(best + turn) < loss(best):
-            best += turn
-        alpha = SMOOTHING[best]
-        found = tried[best][1]
-        if not few:  # one fold after the other: of several classes this takes most of the memory
-            found = joined([one_by_one(k, alpha) for k in range(self.count)])
+        if judged.recipe.how == "plain":
+            found = without_each(judged.metric)
+        else:  # one fold after the other: of several classes this takes most of the memory
+            parts = [without_each(metric) for metric in judged.metrics]
+            found = self._joined([part[self.fold == k] for k, part in enumerate(parts)])
+        return self._logistic(judged, judged.metrics, found, labels)
+
+    def _outside(self, k: int, metric: Metric, labels: np.ndarray, classes: int) -> np.ndarray:
+        model = fitted(metric, self.others[k], labels[self.fold != k], tol=1e-3)
+        return class_values(model, self.rows.Z[self.fold == k], classes)
+
+    def _joined(self, parts: list[np.ndarray]) -> np.ndarray:
+        found = np.empty((len(self.rows), parts[0].shape[1]))
+        for k, part in enumerate(parts):
+            found[self.fold == k] = part
+        return found
+
+    def _logistic(
+        self, judged: Judged, metrics: tuple[Metric, ...], found: np.ndarray, labels: np.ndarray
+    ) -> Judged:
+        error = log_loss(_softmax(found), labels, self.rows.w)
         return replace(
             judged,
-            metrics=judged.at(alpha),
-            error=log_loss(_softmax(found), labels, self.rows.w),
+            metrics=metrics,
+            error=error,
             left_out=found,
             logistic=True,
-            compared=np.array([f for _, f in tried.values()]) if few else found[None],
+            compared=found[None],
         )
 
 
@@ -365,6 +387,7 @@ class Choice:
         self.trials = Clock(None if clock.limit is None else part * clock.limit)
         self.trials.began = clock.began
         self.longest = 0.0  # seconds of a trial
+        self.least = np.inf  # log loss of logistic regressions at folds
 
     def _has_time(self) -> bool:
         """Whether another trial is likely to end in time; the first is made whatever it takes."""
@@ -407,21 +430,31 @@ class Choice:
             plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
             learned = [judged for judged in self.tried if judged.recipe not in FIRST]
             of_one, of_learned = LOGISTIC if int(self.fold.max()) < 2 else LOGISTIC_OF_FEW
-            for judged in plain_ones[:of_one] + learned[:of_learned]:
+            for judged in learned[:of_learned] + plain_ones[:of_one]:
                 if self._has_time() and not self._attempt_logistic(
                     benches[judged.view], judged, labels
                 ):
                     break
 
     def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> bool:
-        """Try a logistic regression; return whether it is better than the ridge in its metric."""
+        """Try a logistic regression; return whether others of its kind are worth a trial.
+
+        That is so where it is better than the ridge regression in its metric. One that is far
+        behind another at the folds is not tried on.
+        """
         began, known = self.clock.spent, [each for each in self.tried if each.logistic][-1:]
         with suppress(MercerError):  # of a class that some fits do not see, say
             start = [each.metrics[0].alpha for each in known]
             found = bench.with_logistic(judged, labels, self.classes, self.trials, *start)
+            self.least = min(self.least, found.error)
+            if found.error > BEHIND * self.least:
+                return True
+            if bench.count == 2:  # of few rows, in three folds, it is as good to leave out folds
+                found = bench.one_by_one(found, labels, self.classes)
             self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
             ridge = LogPool.of([judged.left_out], labels, bench.rows.w, 1)
-            return found.error < log_loss(ridge([judged.left_out]), labels, bench.rows.w)
+            better = found.error < log_loss(ridge([judged.left_out]), labels, bench.rows.w)
+            return better or judged.recipe not in FIRST
         return False
 
     def _attempt(self, bench: Bench, recipe: Recipe) -> float:
