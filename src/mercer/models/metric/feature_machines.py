@@ -54,7 +54,10 @@ from mercer.models.metric import streams
 from mercer.models.metric.learning import EncodedRows, Shares, plan_of
 from mercer.models.metric.members import (
     FIRST,
+    HINGE,
     LOGISTIC,
+    MARGINS,
+    TRIED,
     Choice,
     Chosen,
     class_values,
@@ -71,6 +74,7 @@ from mercer.models.metric.scores import (
 from mercer.models.metric.stacking import LogPool, Mean
 from mercer.models.metric.streams import CodedLabels, UnitTargets, coded_columns
 from mercer.models.metric.strings import free_kernels, has_free_columns
+from mercer.models.margin import SVC
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
@@ -99,7 +103,7 @@ def _says(member: Any, outputs: int, classes: int) -> bool:
         return member.dual_coef_.shape[1:] == (() if outputs == 1 else (outputs,))
     codes = np.asarray(member.classes_)
     known = codes.dtype.kind == "i" and codes.min() >= 0 and codes.max() < classes
-    return type(member) is KernelLogisticRegression and known
+    return type(member) in (KernelLogisticRegression, SVC) and known
 
 
 def _listed(holds: Callable[[Any], bool]) -> state.Such:
@@ -235,9 +239,10 @@ class FeatureMachine(BaseEstimator):
             max_rows=self.max_rows,
             clock=clock,
             rng=as_rng(self.random_state),
+            fit=fit,
         )
         with _in_its_memory():
-            chosen = choice.made(fit)
+            chosen = choice.made()
         _tell_overrun(clock)
         weights = chosen.together.weights
         self.encoder_, self.fingerprint_ = encoder, told
@@ -292,7 +297,7 @@ class FeatureMachine(BaseEstimator):
             if found.members_ and clock.late:
                 break
             rows = blocks.with_points(streams.EncodedView(encoder, scores, judged.view))
-            rows = rows.with_targets(found._block_targets(y, weight, judged.logistic))
+            rows = rows.with_targets(found._block_targets(y, weight, judged.loss == LOGISTIC))
             with _in_its_memory():
                 member = streams.fitted_to_blocks(judged, rows, mean, self.random_state)
             found.members_.append(member)
@@ -331,7 +336,9 @@ class FeatureMachine(BaseEstimator):
         for recipe in recipes_for(shares.bench, int(groups_of(encoder).max()) + 1):
             ways += [recipe.how] * min(recipe.views, views)
         if classes and (outputs == 2 or shares.leaves_out):
-            ways += ["logistic"] * sum(LOGISTIC)
+            ways += [LOGISTIC] * sum(TRIED[LOGISTIC])
+        if classes and blocks is None and len(Z) <= MARGINS:
+            ways += [HINGE] * sum(TRIED[HINGE])
         return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time)
 
     plan = tell_plan
@@ -413,7 +420,7 @@ def _in_its_memory() -> Iterator[None]:
         yield
     except MemoryBudgetExceeded as error:
         text = str(error)
-        for name in (KernelRidge.__name__, KernelLogisticRegression.__name__):
+        for name in (each.__name__ for each in (KernelRidge, KernelLogisticRegression, SVC)):
             text = text.replace(f"{name}: ", f"{who()}: ", 1)
         raise MemoryBudgetExceeded(text, error.needed, error.allowed) from error
 

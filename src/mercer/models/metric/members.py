@@ -6,9 +6,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.special import log_expit
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
@@ -28,6 +30,7 @@ from mercer.models.metric.learning import (
 )
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.stacking import LogPool, Mean, log_loss, squared_error, two_columns
+from mercer.models.margin import SVC
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 from mercer.threads import Ticker, inheriting, single_threaded_blas, workers
@@ -36,17 +39,27 @@ T = TypeVar("T")
 
 SPECTRAL = 500  # rows up to which an eigendecomposition serves all penalties
 FACTORS = (0.4, 1.3, 4.0)  # of a penalty, where it does not
-#: Penalties of logistic regressions, the largest first.
-SMOOTHING = (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5, 3e-6, 3e-7)
-WIDER = 2.0  # a bandwidth beside the one before, of logistic regressions
+SQUARED, LOGISTIC, HINGE = "squared", "logistic", "hinge"
+#: Penalties of logistic regressions and of margins (1/C), the largest first, and the first tried.
+PENALTIES = {
+    LOGISTIC: (3.0, 0.3, 0.03, 3e-3, 3e-4, 3e-5, 3e-6, 3e-7),
+    HINGE: (1.0, 0.1, 0.01, 1e-3),
+}
+START = {LOGISTIC: 3, HINGE: 1}
+#: Bandwidths beside one, in steps of WIDER, that are tried after penalties.
+WIDER, TURNS = 2.0, {LOGISTIC: (1,), HINGE: (1, -1)}
 WIDE = 100  # factors up to which a descent takes no longer than other ways
 LARGE = 2666  # rows beyond which one matrix keeps all cores busy
 ROUNDS = 3  # of gradients
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
-LOGISTIC = (3, 1)  # metrics of one scale, and learned ones, in which a logistic one is tried
-LOGISTIC_OF_FEW = (1, 1)  # the same in three folds
-BEHIND = 1.5  # times the least log loss, beyond which a logistic one is not looked at again
+#: Metrics of one scale, and learned ones, in which logistic regressions and margins are tried;
+#: how many logistic ones of few rows, in three folds.
+TRIED, TRIED_OF_FEW = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)
+STEEP = 4.0  # slope at which the function of a pair becomes a probability
+BEHIND = 1.5  # times the least log loss, beyond which one of them is not looked at again
+MARGINS = 30_000  # rows up to which margins are fitted
+TENTHS = 5  # parts of a fold that are left out of the fits of margins
 TRIALS = 0.85  # of the time, where all rows are in folds
 PARTS = 4  # of the rows left out: what is told of one was chosen by the others
 
@@ -93,7 +106,7 @@ class Judged:
     metrics: tuple[Metric, ...]
     error: float = np.inf
     left_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    logistic: bool = False  # the loss of the model in this metric; else it is the squared one
+    loss: str = SQUARED  # of the model in this metric
     #: Predictions by all penalties and rounds that were compared, of which the best is left_out.
     compared: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
 
@@ -101,7 +114,7 @@ class Judged:
     def name(self) -> str:
         """What was done, in words."""
         name = f"{self.recipe.name}, {self.view}" if self.view else self.recipe.name
-        return f"{name}, logistic" if self.logistic else name
+        return name if self.loss == SQUARED else f"{name}, {self.loss}"
 
     @property
     def metric(self) -> Metric:
@@ -212,84 +225,92 @@ class Bench:
             judged, metrics=metrics, error=errors[best], left_out=found[best], compared=found
         )
 
-    def with_logistic(
-        self,
-        judged: Judged,
-        labels: np.ndarray,
-        classes: int,
-        clock: Clock,
-        start: float = SMOOTHING[3],
+    def with_loss(
+        self, judged: Judged, loss: str, labels: np.ndarray, classes: int, clock: Clock
     ) -> Judged:
-        """Return logistic regressions in the same metrics, judged at each fold by fits to others.
+        """Return models of another loss in the same metrics, judged at each fold by fits to others.
 
         From the penalty to start with the smaller are tried, or the larger, until the log loss
         grows; then wider bandwidths, each with smaller penalties too: log-odds are smoother than
-        the indicators of classes that a ridge regression follows.
+        the indicators of classes that a ridge regression follows. Of margins narrower ones too.
         """
         tried: dict[tuple[int, int], Judged] = {}
-        last = len(SMOOTHING) - 1
+        penalties = PENALTIES[loss]
+        last = len(penalties) - 1
 
-        def loss(wide: int, at: int) -> float:
+        def error(wide: int, at: int) -> float:
             if (wide, at) not in tried and 0 <= at <= last and not (tried and clock.late):
                 metrics = tuple(
-                    replace(metric, map=metric.map / WIDER**wide, alpha=SMOOTHING[at])
+                    replace(metric, map=metric.map / WIDER**wide, alpha=penalties[at])
                     for metric in judged.metrics
                 )
-                parts = self._of_folds(lambda k: self._outside(k, metrics[k], labels, classes))
-                tried[wide, at] = self._logistic(judged, metrics, self._joined(parts), labels)
+                told = replace(judged, loss=loss, metrics=metrics)
+                tried[wide, at] = self._parts(told, self.fold, labels, classes)
             return tried[wide, at].error if (wide, at) in tried else np.inf
 
-        wide, at = 0, SMOOTHING.index(start)
-        loss(wide, at)
-        turn = 1 if loss(wide, at + 1) < loss(wide, at) else -1
-        while loss(wide, at + turn) < loss(wide, at):
+        wide, at = 0, START[loss]
+        error(wide, at)
+        turn = 1 if error(wide, at + 1) < error(wide, at) else -1
+        while error(wide, at + turn) < error(wide, at):
             at += turn
-        while loss(wide + 1, min(at + 1, last)) < loss(wide, at):
-            wide, at = wide + 1, min(at + 1, last)
-            while loss(wide, at + 1) < loss(wide, at):
-                at += 1
+        for turn in TURNS[loss]:
+            while error(wide + turn, beside := min(at + (turn > 0), last)) < error(wide, at):
+                wide, at = wide + turn, beside
+                while error(wide, at + 1) < error(wide, at):
+                    at += 1
         compared = np.array([each.left_out for each in tried.values()])
         return replace(tried[wide, at], compared=compared)
 
-    def one_by_one(self, judged: Judged, labels: np.ndarray, classes: int) -> Judged:
-        """Return logistic regressions with what fits to all rows say of each that is left out.
+    def left_out(self, judged: Judged, labels: np.ndarray, classes: int) -> Judged:
+        """Return models of another loss with what they say of rows that are left out.
 
-        That is one Newton step away, in the metric of its fold. Of one scale for all columns, a
-        number that no single row decides, one fit serves all folds.
+        A margin is fitted without a part of each fold, in the metric of that fold. A logistic
+        regression is fitted to all rows, and without each one Newton step from there. Of one scale
+        for all columns, a number that no single row decides, one such fit serves all folds.
         """
+        if judged.loss == HINGE:
+            key = self.count * labels + self.fold
+            part = self.fold + self.count * folds_of(key, TENTHS, np.random.default_rng(0))
+            return self._parts(judged, part, labels, classes)
 
         def without_each(metric: Metric) -> np.ndarray:
-            return class_values(fitted(metric, self.rows, labels, tol=1e-3), None, classes)
+            model = fitted(metric, self.rows, labels, LOGISTIC, tol=1e-3)
+            return class_values(model, None, classes)
 
         if judged.recipe.how == "plain":
             found = without_each(judged.metric)
         else:  # one fold after the other: of several classes this takes most of the memory
             parts = [without_each(metric) for metric in judged.metrics]
-            found = self._joined([part[self.fold == k] for k, part in enumerate(parts)])
-        return self._logistic(judged, judged.metrics, found, labels)
+            found = np.choose(self.fold[:, None], parts)
+        return self._with(judged, found, labels)
 
-    def _outside(self, k: int, metric: Metric, labels: np.ndarray, classes: int) -> np.ndarray:
-        model = fitted(metric, self.others[k], labels[self.fold != k], tol=1e-3)
-        return class_values(model, self.rows.Z[self.fold == k], classes)
+    def _parts(self, judged: Judged, part: np.ndarray, labels: np.ndarray, classes: int) -> Judged:
+        """Return it with what fits without each part, in the metric of its fold, say of that part.
 
-    def _joined(self, parts: list[np.ndarray]) -> np.ndarray:
-        found = np.empty((len(self.rows), parts[0].shape[1]))
-        for k, part in enumerate(parts):
-            found[self.fold == k] = part
-        return found
+        The fold of a part is its number modulo the number of folds.
+        """
 
-    def _logistic(
-        self, judged: Judged, metrics: tuple[Metric, ...], found: np.ndarray, labels: np.ndarray
-    ) -> Judged:
-        error = log_loss(_softmax(found), labels, self.rows.w)
-        return replace(
-            judged,
-            metrics=metrics,
-            error=error,
-            left_out=found,
-            logistic=True,
-            compared=found[None],
-        )
+        def outside(p: int) -> np.ndarray:
+            metric, seen = judged.metrics[p % self.count], np.flatnonzero(part != p)
+            model = fitted(metric, self.rows.take(seen), labels[seen], judged.loss, tol=1e-3)
+            return class_values(model, self.rows.Z[part == p], classes)
+
+        of_parts = each(outside, int(part.max()) + 1, len(labels))
+        found = np.empty((len(labels), of_parts[0].shape[1]))
+        for p, values in enumerate(of_parts):
+            found[part == p] = values
+        return self._with(judged, found, labels)
+
+    def _with(self, judged: Judged, found: np.ndarray, labels: np.ndarray) -> Judged:
+        error = error_of(judged.loss, found, labels, self.rows.w)
+        return replace(judged, error=error, left_out=found, compared=found[None])
+
+
+def error_of(loss: str, values: np.ndarray, labels: np.ndarray, w: np.ndarray | None) -> float:
+    """Return the log loss of what members say of rows, of margins and ridges once calibrated."""
+    if loss == LOGISTIC:
+        return log_loss(_softmax(values), labels, w)
+    return log_loss(LogPool.of([values], labels, w, 1)([values]), labels, w)
 
 
 def _softmax(values: np.ndarray) -> np.ndarray:
@@ -307,10 +328,25 @@ def class_values(model: Any, Z: np.ndarray | None, classes: int) -> np.ndarray:
         found = np.asarray(model.predict(Z))
         return found.reshape(len(found), -1)
     values = model.loo_decision_function() if Z is None else model.decision_function(Z)
-    values = two_columns(np.asarray(values).reshape(len(values), -1))
+    values = np.asarray(values).reshape(len(values), -1)
+    if isinstance(model, SVC) and len(model.classes_) > 2:
+        values = of_pairs(values, len(model.classes_))
+    values = two_columns(values)
     out = np.full((len(values), classes), values.min(axis=1, keepdims=True) - 3.0)
     out[:, model.classes_] = values
     return out[:, 1:] - out[:, :1] if classes == 2 else out
+
+
+def of_pairs(values: np.ndarray, classes: int) -> np.ndarray:
+    """Return Σ log σ(s f) of each class over its pairs, from functions positive for the first.
+
+    That is the logarithm of a product of probabilities, one for each pair.
+    """
+    out = np.zeros((len(values), classes))
+    for f, (i, j) in zip(STEEP * values.T, combinations(range(classes), 2), strict=True):
+        out[:, i] += log_expit(f)
+        out[:, j] += log_expit(-f)
+    return out
 
 
 def hold_out(
@@ -319,25 +355,33 @@ def hold_out(
     """Return it with predictions for some rows, of no fold, by one fit to all the others."""
     rest = np.setdiff1d(np.arange(len(rows)), held)
     of_rest, there = rows.take(rest), rows.take(held)
-    known = labels if judged.logistic else None
-    model = fitted(judged.metric, of_rest, None if known is None else known[rest])
+    model = fitted(judged.metric, of_rest, None if labels is None else labels[rest], judged.loss)
     found = class_values(model, there.Z, classes)
-    if known is None:
+    if labels is None or judged.loss == SQUARED:
         error = squared_error(found, there.T, there.w)
     else:
-        error = log_loss(_softmax(found), known[held], there.w)
+        error = error_of(judged.loss, found, labels[held], there.w)
     return replace(judged, error=error, left_out=found, compared=found[None])
 
 
 def fitted(
-    metric: Metric, rows: EncodedRows, labels: np.ndarray | None = None, tol: float | None = None
+    metric: Metric,
+    rows: EncodedRows,
+    labels: np.ndarray | None,
+    loss: str,
+    tol: float | None = None,
 ) -> Any:
-    """Return the ridge in a metric, or of classes the logistic regression; centres where many."""
-    how: dict[str, Any] = solver_for(len(rows)) | ({} if tol is None else {"tol": tol})
-    if labels is None:
+    """Return the model of a loss in a metric; in the span of centres where rows are many."""
+    how: dict[str, Any] = {} if tol is None else {"tol": tol}
+    if loss == SQUARED:
+        how |= solver_for(len(rows))
         ridge = KernelRidge(metric.kernel, alpha=metric.alpha, fit_intercept=True, **how)
         return ridge.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)
-    model = KernelLogisticRegression(metric.kernel, alpha=metric.alpha, **how)
+    if loss == HINGE:
+        model: Any = SVC(metric.kernel, C=1 / metric.alpha, decision_function_shape="ovo", **how)
+    else:
+        how |= solver_for(len(rows))
+        model = KernelLogisticRegression(metric.kernel, alpha=metric.alpha, **how)
     with warnings.catch_warnings():
         if tol is not None:  # a trial
             warnings.simplefilter("ignore")
@@ -368,7 +412,9 @@ class Choice:
         max_rows: int,
         clock: Clock,
         rng: Any,
+        fit: bool = True,
     ):
+        self.fit = fit
         self.rows, self.labels, self.clock, self.rng = rows, labels, clock, rng
         self.n_models = n_models
         self.classes = 0 if labels is None else int(labels.max()) + 1
@@ -399,12 +445,12 @@ class Choice:
         self.longest = max(self.longest, self.clock.spent - began)
         self.ticker.tell(f"{found.name}: {text}")
 
-    def made(self, fit: bool = True) -> Chosen:
+    def made(self) -> Chosen:
         """Return the members, fitted to all rows; unfitted where others are to be fitted."""
         try:
             self._try_all()
             whole, known = self._on_all_rows()
-            return self._together(whole, known, fit)
+            return self._together(whole, known)
         finally:
             self.ticker.close()
 
@@ -423,38 +469,47 @@ class Choice:
         if not self.tried:
             raise self.failure or InvalidInput("no metric could be learned from these rows.")
         self.tried.sort(key=lambda judged: judged.error)
-        # a softmax of several classes takes too long on many rows
-        if self.labels is not None and (self.classes == 2 or self.leaves_out):
-            labels = self.labels[self.bench]
-            benches = {bench.view: bench for _, _, bench in ranked}
-            plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
-            learned = [judged for judged in self.tried if judged.recipe not in FIRST]
-            of_one, of_learned = LOGISTIC if int(self.fold.max()) < 2 else LOGISTIC_OF_FEW
-            for judged in learned[:of_learned] + plain_ones[:of_one]:
-                if self._has_time() and not self._attempt_logistic(
-                    benches[judged.view], judged, labels
+        if self.labels is not None:
+            self._try_losses({bench.view: bench for _, _, bench in ranked})
+
+    def _try_losses(self, benches: dict[str, Bench]) -> None:
+        """Try logistic regressions and margins in the best metrics."""
+        assert self.labels is not None
+        labels, few = self.labels[self.bench], int(self.fold.max()) > 1
+        plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
+        learned = [judged for judged in self.tried if judged.recipe not in FIRST]
+        of_kernel = {judged.recipe.name: judged for judged in reversed(plain_ones)}
+        best_of_kernels = sorted(of_kernel.values(), key=lambda judged: judged.error)
+        for loss, chosen in ((HINGE, best_of_kernels), (LOGISTIC, plain_ones)):
+            # a softmax of several classes takes too long on many rows
+            if loss == LOGISTIC and self.classes > 2 and not self.leaves_out:
+                continue
+            if loss == HINGE and not (self.fit and len(self.rows) <= MARGINS):
+                continue
+            of_one, of_learned = TRIED_OF_FEW if few and loss == LOGISTIC else TRIED[loss]
+            for judged in learned[:of_learned] + chosen[:of_one]:
+                if self._has_time() and not self._attempt_loss(
+                    benches[judged.view], judged, loss, labels
                 ):
                     break
 
-    def _attempt_logistic(self, bench: Bench, judged: Judged, labels: np.ndarray) -> bool:
-        """Try a logistic regression; return whether others of its kind are worth a trial.
+    def _attempt_loss(self, bench: Bench, judged: Judged, loss: str, labels: np.ndarray) -> bool:
+        """Try another loss in a metric; return whether others of its kind are worth a trial.
 
         That is so where it is better than the ridge regression in its metric. One that is far
         behind another at the folds is not tried on.
         """
-        began, known = self.clock.spent, [each for each in self.tried if each.logistic][-1:]
+        began = self.clock.spent
         with suppress(MercerError):  # of a class that some fits do not see, say
-            start = [each.metrics[0].alpha for each in known]
-            found = bench.with_logistic(judged, labels, self.classes, self.trials, *start)
+            found = bench.with_loss(judged, loss, labels, self.classes, self.trials)
             self.least = min(self.least, found.error)
             if found.error > BEHIND * self.least:
                 return True
-            if bench.count == 2:  # of few rows, in three folds, it is as good to leave out folds
-                found = bench.one_by_one(found, labels, self.classes)
+            if loss == HINGE or bench.count == 2:  # in three folds it is enough to leave out folds
+                found = bench.left_out(found, labels, self.classes)
             self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
-            ridge = LogPool.of([judged.left_out], labels, bench.rows.w, 1)
-            better = found.error < log_loss(ridge([judged.left_out]), labels, bench.rows.w)
-            return better or judged.recipe not in FIRST
+            ridge = error_of(SQUARED, judged.left_out, labels, bench.rows.w)
+            return found.error < ridge or judged.recipe not in FIRST
         return False
 
     def _attempt(self, bench: Bench, recipe: Recipe) -> float:
@@ -522,9 +577,11 @@ class Choice:
     def _chosen_by(self, judged: Judged, known: np.ndarray, seen: np.ndarray) -> Judged:
         """Return it with what is best of all that was compared at some of the rows."""
         there, labels = self.rows.take(known[seen]), self.labels
-        if labels is not None and judged.logistic:
+        if len(judged.compared) == 1:
+            return judged
+        if labels is not None and judged.loss != SQUARED:
             right = labels[known[seen]]
-            errors = [log_loss(_softmax(v[seen]), right, there.w) for v in judged.compared]
+            errors = [error_of(judged.loss, v[seen], right, there.w) for v in judged.compared]
         else:
             errors = [squared_error(v[seen], there.T, there.w) for v in judged.compared]
         best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
@@ -538,7 +595,7 @@ class Choice:
             return Mean.of(found, there.T, there.w, most)
         return LogPool.of(found, self.labels[known[seen]], there.w, most)
 
-    def _together(self, whole: list[Judged], known: np.ndarray, fit: bool) -> Chosen:
+    def _together(self, whole: list[Judged], known: np.ndarray) -> Chosen:
         """Fit the members that are given a weight, and tell what is known of rows left out.
 
         A row left out is predicted with penalties, rounds, weights and slopes that three quarters
@@ -563,7 +620,7 @@ class Choice:
         kept = kept[: np.count_nonzero(together.weights)]
         judged = [whole[k] for k in kept]
         members = [
-            fitted(one.metric, self.views[one.view], self.labels if one.logistic else None)
-            for one in (judged if fit else ())
+            fitted(one.metric, self.views[one.view], self.labels, one.loss)
+            for one in (judged if self.fit else ())
         ]
         return Chosen(judged, members, together.take(kept), left, error)

@@ -12,7 +12,7 @@ from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_labels, check_targets
 from mercer.features import TableEncoder
 from mercer.models.metric.learning import FEWEST, in_centers
-from mercer.models.metric.members import Judged
+from mercer.models.metric.members import LOGISTIC, Judged
 from mercer.models.metric.scores import NormalScores
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
@@ -115,7 +115,7 @@ def fitted_to_blocks(judged: Judged, rows: RowBlocks, weight: float, random_stat
     """
     metric = judged.metric
     how = in_centers(rows.n_rows, random_state) | {"alpha": weight * metric.alpha}
-    if judged.logistic:
+    if judged.loss == LOGISTIC:
         return KernelLogisticRegression(metric.kernel, **how).fit(rows)
     return KernelRidge(metric.kernel, fit_intercept=True, **how).fit(rows)
 
