@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -183,7 +184,8 @@ def solve_rows(L: np.ndarray, T: np.ndarray, transposed: bool = False) -> None:
 
 
 LONG = 1e9  # flops: some hundredths of a second
-MANY = 500  # rows up to which nothing takes long, so that the shortest fits call SciPy themselves
+BRIEF = 1e6  # flops that are worth a call without the lock where other threads wait for it
+MANY = 100  # rows up to which nothing takes long, so that the shortest fits call SciPy themselves
 
 
 def heard(function: Callable, A: Any, *args: Any, **options: Any) -> Any:
@@ -217,7 +219,9 @@ def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _is_short(name: str, flops: float) -> bool:
-    return flops < LONG or _routine(name) is None
+    """Whether SciPy's wrapper will do: in the main thread it keeps the lock for little time."""
+    alone = threading.current_thread() is threading.main_thread()
+    return flops < (LONG if alone else BRIEF) or _routine(name) is None
 
 
 def _own(A: np.ndarray, overwrite: int = 0) -> np.ndarray:

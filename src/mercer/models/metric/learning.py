@@ -46,7 +46,14 @@ MATRICES = 6  # square ones that a decomposition or a step of a descent has at o
 FACTORED = 2  # and a factorisation
 QUARTER = 4  # the matrix of centres takes at most one part in so many
 #: What trials take, in decompositions of a fold's rows, and seconds that each has beside them.
-TIMES = {"plain": 1.5, "full": 5.0, "diagonal": 5.0, "descent": 15.0, "logistic": 40.0, "hinge": 10.0}
+TIMES = {
+    "plain": 1.5,
+    "full": 5.0,
+    "diagonal": 5.0,
+    "descent": 15.0,
+    "logistic": 40.0,
+    "hinge": 10.0,
+}
 BESIDE = 0.02
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +18,7 @@ from mercer.kernels import RBF, Kernel, Matern, PowerExponential
 from mercer.models.metric.learning import (
     ALPHAS,
     FEWEST,
+    MATRICES,
     EncodedRows,
     Metric,
     Shares,
@@ -54,8 +55,8 @@ ROUNDS = 3  # of gradients
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 5  # and the most of them
 #: Metrics of one scale, and learned ones, in which logistic regressions and margins are tried;
-#: how many logistic ones of few rows, in three folds.
-TRIED, TRIED_OF_FEW = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)
+#: how many logistic ones where a fit takes long beside them, of few rows and of several classes.
+TRIED, TRIED_ELSE = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)
 STEEP = 4.0  # slope at which the function of a pair becomes a probability
 BEHIND = 1.5  # times the least log loss, beyond which one of them is not looked at again
 MARGINS = 30_000  # rows up to which margins are fitted
@@ -155,7 +156,8 @@ def each(work: Callable[[int], T], count: int, rows: int) -> list[T]:
     """
     threads = threads_for(count, rows)
     if threads < 2:
-        return [work(k) for k in range(count)]
+        with single_threaded_blas() if rows <= LARGE else nullcontext():
+            return [work(k) for k in range(count)]
     with single_threaded_blas(), workers(threads) as pool:
         calls = [pool.submit(inheriting(work), k) for k in range(count)]
         return [call.result() for call in calls]
@@ -277,11 +279,11 @@ class Bench:
             model = fitted(metric, self.rows, labels, LOGISTIC, tol=1e-3)
             return class_values(model, None, classes)
 
-        if judged.recipe.how == "plain":
-            found = without_each(judged.metric)
-        else:  # one fold after the other: of several classes this takes most of the memory
-            parts = [without_each(metric) for metric in judged.metrics]
-            found = np.choose(self.fold[:, None], parts)
+        metrics = (judged.metric,) if judged.recipe.how == "plain" else judged.metrics
+        # of several classes more matrices are held than of ridges
+        edge = int(len(labels) * np.sqrt(max(1.0, (classes + 3) / MATRICES)))
+        parts = each(lambda k: without_each(metrics[k]), len(metrics), edge)
+        found = parts[0] if len(parts) == 1 else np.choose(self.fold[:, None], parts)
         return self._with(judged, found, labels)
 
     def _parts(self, judged: Judged, part: np.ndarray, labels: np.ndarray, classes: int) -> Judged:
@@ -486,7 +488,8 @@ class Choice:
                 continue
             if loss == HINGE and not (self.fit and len(self.rows) <= MARGINS):
                 continue
-            of_one, of_learned = TRIED_OF_FEW if few and loss == LOGISTIC else TRIED[loss]
+            dear = loss == LOGISTIC and (few or self.classes > 2)
+            of_one, of_learned = TRIED_ELSE if dear else TRIED[loss]
             for judged in learned[:of_learned] + chosen[:of_one]:
                 if self._has_time() and not self._attempt_loss(
                     benches[judged.view], judged, loss, labels
@@ -619,8 +622,15 @@ class Choice:
         kept = np.argsort(-together.weights, kind="stable")  # the largest first
         kept = kept[: np.count_nonzero(together.weights)]
         judged = [whole[k] for k in kept]
-        members = [
-            fitted(one.metric, self.views[one.view], self.labels, one.loss)
-            for one in (judged if self.fit else ())
-        ]
+        members = self._fitted(judged) if self.fit else []
         return Chosen(judged, members, together.take(kept), left, error)
+
+    def _fitted(self, judged: list[Judged]) -> list[Any]:
+        """Return the models in metrics, fitted to all rows."""
+
+        def one(k: int) -> Any:
+            metric, view, loss = judged[k].metric, judged[k].view, judged[k].loss
+            return fitted(metric, self.views[view], self.labels, loss)
+
+        rows = len(self.rows)  # one matrix that is large has all cores
+        return each(one, len(judged), rows) if rows <= LARGE else [*map(one, range(len(judged)))]
