@@ -53,6 +53,7 @@ from mercer.estimator.rows import (
     NumericTargets as NumericTargets,
     as_stream as as_stream,
     coded as coded,
+    computing_where as computing_where,
     follows_data as follows_data,
     is_stream as is_stream,
     resolved as resolved,

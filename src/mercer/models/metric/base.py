@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
-from mercer.domains import RowBlocks, Table
+from mercer.domains import RowBlocks, Table, is_torch, to_host
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     Plan,
     check_weights,
+    computing_where,
     is_stream,
     set_params,
     tell_plan,
@@ -291,7 +292,7 @@ class FeatureMachine(BaseEstimator):
 
     def _plan(self, X: Any, y: Any) -> Plan:
         check_parameters(self)
-        blocks = None
+        blocks, like, y = None, tensor_of(X), to_host(y, "y")
         if is_stream(X):
             blocks = X.as_tables() if isinstance(X, RowBlocks) else RowBlocks.from_dask(X, y)
             first = blocks.first()
@@ -313,7 +314,7 @@ class FeatureMachine(BaseEstimator):
             ways += [recipe.how] * min(recipe.views, views)
         if classes and (outputs == 2 or shares.leaves_out):
             ways += ["logistic"] * sum(LOGISTIC)
-        return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time)
+        return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time, like)
 
     plan = tell_plan
 
@@ -324,10 +325,11 @@ class FeatureMachine(BaseEstimator):
             Z = self.encoder_.transform(X)
         scores = NormalScores(self.knots_, self.ranked_)
         seen = {view: scores.view(Z, view) for view in set(self.views_)}
-        return [
-            class_values(member, seen[view], classes)
-            for view, member in zip(self.views_, self.members_, strict=True)
-        ]
+        with computing_where(X):
+            return [
+                class_values(member, seen[view], classes)
+                for view, member in zip(self.views_, self.members_, strict=True)
+            ]
 
     @property
     def function_(self) -> Any:
@@ -370,6 +372,8 @@ class FeatureMachine(BaseEstimator):
 
 def _is_told(X: Any, categorical: Any) -> bool:
     """Whether all columns are numbers, or said to be categories, as `mercer fit` says it of all."""
+    if is_torch(X):
+        return True
     if isinstance(X, np.ndarray):
         return X.dtype != object
     if not isinstance(X, Table) or not isinstance(categorical, list | tuple):
@@ -397,6 +401,11 @@ def _in_its_memory() -> Iterator[None]:
         for name in (KernelRidge.__name__, KernelLogisticRegression.__name__):
             text = text.replace(f"{name}: ", f"{who()}: ", 1)
         raise MemoryBudgetExceeded(text, error.needed, error.allowed) from error
+
+
+def tensor_of(X: Any) -> Any:
+    """Return rows that are a tensor, on whose device members are fitted; None for others."""
+    return X if is_torch(X) else None
 
 
 def ratios(weights: np.ndarray | None) -> np.ndarray | None:

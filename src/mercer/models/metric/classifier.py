@@ -22,7 +22,7 @@ from mercer.estimator import (
     takes_blocks,
 )
 from mercer.models.metric import streams
-from mercer.models.metric.base import FeatureMachine, learns, ratios
+from mercer.models.metric.base import FeatureMachine, learns, ratios, tensor_of
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.members import Chosen
 from mercer.models.metric.scores import groups_of
@@ -117,10 +117,11 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns, 2-D array or RowBlocks
+        X : data frame, Table, dict of columns, 2-D array, tensor or RowBlocks
             The table; numbers, categories, text, strings, graphs and gaps. Of `RowBlocks` and dask
             data, which need not fit into memory, metrics come from 20,000 rows, and the fits see
-            all of them.
+            all of them. Of a tensor, numbers and gaps, metrics are learned in main memory, and the
+            regressions are fitted on its device; logistic ones of at most 8000 rows are not.
         y : array-like of shape (n_rows,)
             The class of each row.
         sample_weight : array-like of shape (n_rows,), optional
@@ -155,7 +156,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         labels = np.searchsorted(classes, y)
         T = coded_columns(labels, len(classes))
         mean, scale = _centre(T, weights)
-        rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder))
+        rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder), tensor_of(X))
         chosen = self._learn(encoder, rows, labels, clock, fit)
         self.classes_ = classes
         pool: Any = chosen.together
@@ -193,7 +194,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
+        X : data frame, Table, dict of columns, 2-D array or tensor
             The table.
 
         Returns
@@ -212,7 +213,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
+        X : data frame, Table, dict of columns, 2-D array or tensor
             The table.
 
         Returns
@@ -230,7 +231,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
+        X : data frame, Table, dict of columns, 2-D array or tensor
             The table.
 
         Returns

@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
+from mercer.estimator import computing_where
 from mercer.kernels import RBF, Kernel, Matern, PowerExponential
 from mercer.models.metric.learning import (
     ALPHAS,
@@ -321,7 +322,8 @@ def hold_out(
     of_rest, there = rows.take(rest), rows.take(held)
     known = labels if judged.logistic else None
     model = fitted(judged.metric, of_rest, None if known is None else known[rest])
-    found = class_values(model, there.Z, classes)
+    with computing_where(rows.like):
+        found = class_values(model, there.Z, classes)
     if known is None:
         error = squared_error(found, there.T, there.w)
     else:
@@ -333,12 +335,16 @@ def fitted(
     metric: Metric, rows: EncodedRows, labels: np.ndarray | None = None, tol: float | None = None
 ) -> Any:
     """Return the ridge in a metric, or of classes the logistic regression; centres where many."""
-    how: dict[str, Any] = solver_for(len(rows)) | ({} if tol is None else {"tol": tol})
     if labels is None:
+        how: dict[str, Any] = solver_for(len(rows), rows.like)
         ridge = KernelRidge(metric.kernel, alpha=metric.alpha, fit_intercept=True, **how)
-        return ridge.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)
+        with computing_where(rows.like):
+            return ridge.fit(rows.Z, rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T, rows.w)
+    how = solver_for(len(rows))
+    there = rows.like if how else None  # an exact one has no form on a device
+    how |= {} if tol is None else {"tol": tol}
     model = KernelLogisticRegression(metric.kernel, alpha=metric.alpha, **how)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), computing_where(there):
         if tol is not None:  # a trial
             warnings.simplefilter("ignore")
         return model.fit(rows.Z, labels, rows.w)

@@ -19,7 +19,7 @@ from mercer.estimator import (
     refuse_sums,
     takes_blocks,
 )
-from mercer.models.metric.base import FeatureMachine, learns, ratios
+from mercer.models.metric.base import FeatureMachine, learns, ratios, tensor_of
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.members import Chosen
 from mercer.models.metric.scores import groups_of
@@ -52,7 +52,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     max_rows : int, default=700
         Rows that a metric is learned from: half of the table, or two thirds of 400 rows or less,
         and at most so many. The regressions see all rows; of more than 8000 they are in the span
-        of 2000 centres.
+        of 2000 centres, but for tensors on a GPU: there they are exact as far as its memory goes.
     max_time : float, optional
         Seconds after which no further metric is tried; what was found so far is used.
     categorical : sequence of str or int, optional
@@ -117,10 +117,11 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns, 2-D array or RowBlocks
+        X : data frame, Table, dict of columns, 2-D array, tensor or RowBlocks
             The table; numbers, categories, text, strings, graphs and gaps. Of `RowBlocks` and dask
             data, which need not fit into memory, metrics come from 20,000 rows, and the fits see
-            all of them.
+            all of them. Of a tensor, numbers and gaps, metrics are learned in main memory, and the
+            regressions are fitted on its device.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             The target, finite numbers.
         sample_weight : array-like of shape (n_rows,), optional
@@ -149,7 +150,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         mean = unit * np.average(T / unit, axis=0, weights=weights)
         spread = np.average(((T - mean) / unit) ** 2, axis=0, weights=weights)
         scale = np.where(spread <= 1e-26, 1.0, unit * np.sqrt(spread))
-        rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder))
+        rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder), tensor_of(X))
         chosen = self._learn(encoder, rows, None, clock, fit)
         self.y_mean_, self.y_scale_ = mean, scale
         self.left_out_ = self._in_units(chosen.left_out, Y.ndim == 1)
@@ -181,7 +182,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
+        X : data frame, Table, dict of columns, 2-D array or tensor
             The table.
 
         Returns
@@ -201,7 +202,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
         Parameters
         ----------
-        X : data frame, Table, dict of columns or 2-D array
+        X : data frame, Table, dict of columns, 2-D array or tensor
             The table.
         coverage : float, default=0.9
             The probability, 0 < c < 1.
