@@ -1,8 +1,9 @@
 """`make bench-gpu`: what one GPU does, in absolute times; names as arguments run only those rows.
 
-Names: agreement, products, cholesky, ridge, falkon, billion, evidence, aggregated. Sizes are those
-of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a tenth of the rows. Where there
-is none, `python benchmarks/gpu.py agreement --device cpu` compares torch on the CPU with NumPy.
+Names: agreement, products, cholesky, ridge, features, falkon, billion, evidence, aggregated. Sizes
+are those of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a tenth of the rows.
+Where there is none, `python benchmarks/gpu.py agreement --device cpu` compares torch on the CPU
+with NumPy.
 """
 
 from __future__ import annotations
@@ -133,6 +134,25 @@ def ridge() -> Iterator[Row]:
     yield Row(f"KernelRidge exact, n={n}, d=20, float64", seconds, note=note)
 
 
+def features() -> Iterator[Row]:
+    """Time metrics learned from 60000 rows, and exact regressions of all of them."""
+    n, d = sized(60_000), 20
+    X = normal(n, d, 0, "float64")
+    y = target(X)
+    mercer.FeatureMachineRegressor(1, max_rows=200).fit(X[:1000], y[:1000])
+    model = mercer.FeatureMachineRegressor()
+    seconds, fitted, peak = timed(lambda: model.fit(X, y))
+    exact = sum(member.plan_.method == "cholesky" for member in fitted.members_)
+    new = normal(10_000, d, 9, "float64")
+    truth = target(new).cpu().numpy()
+    error = float(np.std(fitted.predict(new) - truth) / np.std(truth))
+    note = (
+        f"asked 60 s; {exact} of {len(fitted.members_)} regressions exact, peak {peak:.0f} GiB, "
+        f"error at new points {error:.3f} of the deviation"
+    )
+    yield Row(f"FeatureMachineRegressor, n={n}, d={d}, float64", seconds, note=note)
+
+
 def _falkon(
     n: int, d: int, m: int, iterations: int, scale: float, asked: str, penalty: float = 1e-7
 ) -> Row:
@@ -199,7 +219,7 @@ def aggregated() -> Iterator[Row]:
 
 ROWS = {
     f.__name__: f
-    for f in (agreement, products, cholesky, ridge, falkon, billion, evidence, aggregated)
+    for f in (agreement, products, cholesky, ridge, features, falkon, billion, evidence, aggregated)
 }
 
 

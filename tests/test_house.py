@@ -36,7 +36,7 @@ WALKS = {
     "walk_svc": 27,
     "walk_gpr": 32,
     "walk_mmd": 25,
-    "walk_cli": 70,
+    "walk_cli": 72,
     "walk_falkon": 52,
     "functions": 194,
     "loaded": 125,

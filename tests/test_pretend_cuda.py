@@ -74,6 +74,9 @@ MODELS = {
     "table regressor": mercer.TableRegressor("rbf"),
     "table classifier": mercer.TableClassifier("rbf"),
     "table auto": mercer.TableRegressor("auto"),
+    "table machine": mercer.TableRegressor(),
+    "features": mercer.FeatureMachineRegressor(2),
+    "features of classes": mercer.FeatureMachineClassifier(2),
 }
 
 

@@ -1,4 +1,4 @@
-"""Where the modules of 0.1.0 are now, so that its pickles load.
+"""Where the modules of 0.1.0, and some after it, are now, so that pickles of theirs load.
 
 A pickle names the module of each class. Model files do not, and need nothing of this.
 """
@@ -30,6 +30,7 @@ MOVED = {
     "models.cluster": "dpmeans_solver=dpmeans_fit",
     "models.density": "nadaraya_classifier=nadaraya",
     "models.gp": "classifier=classes.classifier regressor=regression.regressor",
+    "models.metric": "feature_machines=..models.metric",
     "operators": "algebra=base",
     "plot": "clusters=points density=points dependence=samples evidence=process null=points "
     "posterior=process projection=points witness=samples",

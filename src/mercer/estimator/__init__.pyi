@@ -44,11 +44,16 @@ from mercer.estimator.options import (
     SolverOptions as SolverOptions,
     asks_centers as asks_centers,
 )
-from mercer.estimator.plan import Plan as Plan, tell_plan as tell_plan
+from mercer.estimator.plan import (
+    Plan as Plan,
+    require_rows as require_rows,
+    tell_plan as tell_plan,
+)
 from mercer.estimator.rows import (
     NumericTargets as NumericTargets,
     as_stream as as_stream,
     coded as coded,
+    computing_where as computing_where,
     follows_data as follows_data,
     is_stream as is_stream,
     resolved as resolved,
@@ -102,7 +107,6 @@ from mercer.estimator.values import (
     is_plain_linear as is_plain_linear,
     log_probabilities as log_probabilities,
     named_centers as named_centers,
-    require_rows as require_rows,
     row_precision as row_precision,
     stream_of as stream_of,
     values_of as values_of,

@@ -1,4 +1,4 @@
-"""`Plan`: how a fit would be done, what it would take, and what else; and who tells one."""
+"""`Plan`: how a fit would be done, what it would take, and what else; who tells and keeps one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import MemoryBudgetExceeded, speaks
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, speaks
 from mercer.memory import human, round_up
 
 # What takes the memory, for messages.
@@ -211,6 +212,17 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{1000 * seconds:.1f} ms"
+
+
+def require_rows(model: Any, verb: str) -> None:
+    """Refuse what needs all rows of a fit that has kept its centres only."""
+    check_is_fitted(model)
+    plan = vars(model).get("plan_")
+    if plan is not None and plan.method == "falkon":
+        raise InvalidInput(
+            f"{type(model).__name__}.{verb}: a fit with centres keeps {len(model.dual_coef_)} "
+            f"centres, not its {model.n_rows_} rows; fit with solver='cholesky' for this."
+        )
 
 
 @speaks

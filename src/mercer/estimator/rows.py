@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import Domain, RowBlocks, is_torch, to_host
+from mercer.domains import Domain, RowBlocks, to_host
 from mercer.domains.blocks import Block, Weighing, column_names, is_dask, no_weight, partitions
 from mercer.engines import where_is
 from mercer.engines.passes import each_block
@@ -310,6 +310,11 @@ def _example(model: Any, method: str, args: tuple, options: dict[str, Any]) -> A
 # ---- Tensors as data of a fit ----
 
 
+def computing_where(X: Any) -> AbstractContextManager:
+    """Return options under which arrays are worked on where X is, a tensor or anything else."""
+    return where_is(X)
+
+
 def follows_data(method: Callable) -> Callable:
     """Let a method compute where its first argument is; tensors come to it as arrays.
 
@@ -323,7 +328,7 @@ def follows_data(method: Callable) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         guard = named_when_full(type(self).__name__, "Fit fewer rows")
         X = args[0] if args else kwargs.get("X")
-        with guard, where_is(X) if is_torch(X) else nullcontext():
+        with guard, computing_where(X):
             named = {name: to_host(value, name) for name, value in kwargs.items()}
             return method(self, *map(to_host, args), **named)
 

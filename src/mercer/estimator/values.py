@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import RowBlocks, Vectors, is_torch
 from mercer.engines.passes import values_on_device
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import speaks
 from mercer.estimator.blocks import note_columns
 from mercer.estimator.options import SolverOptions, asks_centers
 from mercer.estimator.rows import as_stream
@@ -46,17 +45,6 @@ def stream_of(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Kernel, R
 def named_centers(model: Any, options: SolverOptions, kernel: Kernel) -> SolverOptions:
     """Return options whose centres, where a frame holds them, have the columns of the rows."""
     return replace(options, centers=model._by_name(options.centers, kernel, "centers"))
-
-
-def require_rows(model: Any, verb: str) -> None:
-    """Refuse what needs all rows of a fit that has kept its centres only."""
-    check_is_fitted(model)
-    plan = vars(model).get("plan_")
-    if plan is not None and plan.method == "falkon":
-        raise InvalidInput(
-            f"{type(model).__name__}.{verb}: a fit with centres keeps {len(model.dual_coef_)} "
-            f"centres, not its {model.n_rows_} rows; fit with solver='cholesky' for this."
-        )
 
 
 # ---- values of a fitted function ----

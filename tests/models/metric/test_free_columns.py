@@ -11,8 +11,8 @@ from mercer.features import PrincipalCoordinates, TableEncoder
 from mercer.kernels import RBF, BagOfWords, Spectrum
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
 from mercer.models.metric.learning import EncodedRows, descend, plain
-from mercer.models.metric.members import SMOOTH
 from mercer.models.metric.scores import groups_of, numbers_of
+from mercer.models.metric.trials import SMOOTH
 
 FILLERS = ["the", "a", "of", "and", "then", "came", "went", "saw", "many", "near", "old", "far"]
 

@@ -13,7 +13,7 @@ import mercer
 from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
-from mercer.models.metric import feature_machines, learning
+from mercer.models.metric import base, learning
 
 
 def waves(n, d=8, noise=0.1, seed=0):
@@ -379,7 +379,7 @@ def test_one_member_is_one_function():
 
 
 def test_a_limit_that_is_too_short_is_told(monkeypatch):
-    monkeypatch.setattr(feature_machines, "OVERRUN", -1e12)
+    monkeypatch.setattr(base, "OVERRUN", -1e12)
     X, y = waves(30, d=2)
     with pytest.warns(UserWarning, match=r"^FeatureMachineRegressor: max_time=1e-09 s is too"):
         FeatureMachineRegressor(max_time=1e-9).fit(X, y)

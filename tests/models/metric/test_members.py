@@ -1,5 +1,7 @@
 """The parts of a feature machine, against brute force."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -7,6 +9,7 @@ from scipy.special import log_softmax, softmax
 
 from mercer.checks import Clock
 from mercer.kernels import RBF, Matern
+from mercer.models import SVC, FeatureMachineClassifier
 from mercer.models.metric import learning
 from mercer.models.metric.learning import (
     EncodedRows,
@@ -17,15 +20,7 @@ from mercer.models.metric.learning import (
     plain,
     root_of,
 )
-from mercer.models.metric.members import (
-    FIRST,
-    RECIPES,
-    Bench,
-    Judged,
-    class_values,
-    folds_of,
-    hold_out,
-)
+from mercer.models.metric.members import HINGE, LOGISTIC, class_values, of_pairs
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.stacking import (
     PRIOR,
@@ -37,6 +32,7 @@ from mercer.models.metric.stacking import (
     squared_error,
     two_columns,
 )
+from mercer.models.metric.trials import FIRST, RECIPES, Bench, Judged, folds_of, hold_out
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
@@ -125,7 +121,7 @@ def test_folds_have_every_class_and_every_size(count):
 
 @pytest.mark.parametrize("spectral", [500, 10])
 def test_rows_are_left_out_in_the_metric_of_other_folds(rows, spectral, monkeypatch):
-    monkeypatch.setattr("mercer.models.metric.members.SPECTRAL", spectral)
+    monkeypatch.setattr("mercer.models.metric.trials.SPECTRAL", spectral)
     fold = np.arange(50) % 2
     metrics = tuple(
         Metric(Matern(nu=1.5), np.full(4, scale), alpha)
@@ -149,8 +145,8 @@ def test_logistic_regressions_do_not_see_the_rows_that_they_predict(rows, count,
     metrics = tuple(
         Metric(RBF(), np.array([1.0, 0.1, 0.1, 0.1 + k / 50]), 0.1) for k in range(count)
     )
-    found = bench.with_logistic(Judged(FIRST[2], "", metrics), labels, classes, Clock())
-    assert found.logistic and found.name.endswith("logistic")
+    found = bench.with_loss(Judged(FIRST[2], "", metrics), LOGISTIC, labels, classes, Clock())
+    assert found.loss == LOGISTIC and found.name.endswith("logistic")
     P = np.exp(found.left_out) if classes > 2 else 1 / (1 + np.exp(-found.left_out))
     P = P / P.sum(axis=1, keepdims=True) if classes > 2 else np.hstack([1 - P, P])
     assert found.error == pytest.approx(log_loss(P, labels, rows.w), rel=1e-9)
@@ -158,24 +154,27 @@ def test_logistic_regressions_do_not_see_the_rows_that_they_predict(rows, count,
     # a label that is turned changes no prediction of its own row, and those of other folds
     turned = labels.copy()
     turned[3] = (labels[3] + 1) % classes
-    again = bench.with_logistic(Judged(FIRST[2], "", found.metrics), turned, classes, Clock(1e-9))
-    first = bench.with_logistic(Judged(FIRST[2], "", found.metrics), labels, classes, Clock(1e-9))
+    known = Judged(FIRST[2], "", found.metrics)
+    again = bench.with_loss(known, LOGISTIC, turned, classes, Clock(1e-9))
+    first = bench.with_loss(known, LOGISTIC, labels, classes, Clock(1e-9))
     np.testing.assert_allclose(again.left_out[3], first.left_out[3], rtol=1e-9)
     assert not np.allclose(again.left_out, first.left_out, rtol=1e-6)
 
 
+@pytest.mark.parametrize("recipe", [FIRST[2], RECIPES[-1]])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_of_many_rows_logistic_regressions_leave_out_each(rows, classes):
-    """Nearly what fits without the row say, in the metric of its fold."""
+def test_of_many_rows_logistic_regressions_leave_out_each(rows, classes, recipe):
+    """Nearly what fits without the row say, in the metric of its fold; of one scale, of all."""
     labels = np.digitize(rows.T[:, 0], [0.0] if classes == 2 else [-0.5, 0.5])
     bench = Bench(rows, "", folds_of(labels, 2, np.random.default_rng(0)))
     metrics = tuple(Metric(RBF(), np.array([1.0, 0.1, 0.1, scale]), 0.1) for scale in (0.1, 0.2))
-    found = bench.with_logistic(Judged(FIRST[2], "", metrics), labels, classes, Clock())
+    found = bench.with_loss(Judged(recipe, "", metrics), LOGISTIC, labels, classes, Clock())
+    found = bench.left_out(found, labels, classes)
     alpha = found.metrics[0].alpha
     told, true = [], []
     for i in range(0, 50, 3):
         others = np.delete(np.arange(50), i)
-        metric = found.metrics[bench.fold[i]]
+        metric = found.metric if recipe is FIRST[2] else found.metrics[bench.fold[i]]
         model = KernelLogisticRegression(metric.kernel, alpha=alpha)
         model.fit(rows.Z[others], labels[others], None if rows.w is None else rows.w[others])
         told.append(found.left_out[i])
@@ -184,6 +183,50 @@ def test_of_many_rows_logistic_regressions_leave_out_each(rows, classes):
     assert np.corrcoef(told.ravel(), true.ravel())[0, 1] > 0.95
     chosen = [(v > 0).ravel() if classes == 2 else v.argmax(axis=1) for v in (told, true)]
     assert (chosen[0] == chosen[1]).mean() > 0.9
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_margins_are_left_out_in_parts_of_the_folds(rows, classes):
+    labels = np.digitize(rows.T[:, 0], [0.0] if classes == 2 else [-0.5, 0.5])
+    bench = Bench(rows, "", folds_of(labels, 2, np.random.default_rng(0)))
+    metrics = tuple(Metric(RBF(), np.array([1.0, 0.1, 0.1, scale]), 0.1) for scale in (0.1, 0.2))
+    found = bench.with_loss(Judged(FIRST[2], "", metrics), HINGE, labels, classes, Clock())
+    assert found.loss == HINGE and found.name.endswith("hinge")
+    found = bench.left_out(found, labels, classes)
+    assert found.left_out.shape == (50, 1 if classes == 2 else 3)
+    assert found.error < 0.95 * np.log(classes)
+    # a label that is turned changes nothing that is said of its own row
+    turned = labels.copy()
+    turned[3] = (labels[3] + 1) % classes
+    part = bench.fold + 2 * (np.arange(50) % 5)
+    told = [bench._parts(found, part, each, classes).left_out for each in (labels, turned)]
+    np.testing.assert_allclose(told[0][part == part[3]], told[1][part == part[3]], rtol=1e-9)
+    assert not np.allclose(told[0], told[1], rtol=1e-6)
+    # and what is said is what a machine without that part says
+    others = part != part[3]
+    metric = found.metrics[bench.fold[3]]
+    machine = SVC(metric.kernel, C=1 / metric.alpha, decision_function_shape="ovo", tol=1e-3)
+    machine.fit(rows.Z[others], labels[others], rows.w[others])
+    expected = class_values(machine, rows.Z[[3]], classes)
+    np.testing.assert_allclose(told[0][[3]], expected, rtol=1e-6)
+
+
+def test_values_of_pairs_are_logarithms_of_products():
+    values = np.array([[0.5, -1.0, 2.0]])  # of 0 and 1, 0 and 2, 1 and 2, positive for the first
+    sigma = 1 / (1 + np.exp(-4.0 * values[0]))
+    products = [sigma[0] * sigma[1], (1 - sigma[0]) * sigma[2], (1 - sigma[1]) * (1 - sigma[2])]
+    np.testing.assert_allclose(np.exp(of_pairs(values, 3)[0]), products)
+
+
+def test_margins_are_members_where_classes_have_sharp_borders():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, size=(300, 4)).astype(float)
+    y = (X[:, 0] * X[:, 1] > X[:, 2] * X[:, 3]).astype(int)
+    model = FeatureMachineClassifier(max_rows=150).fit(X, y)
+    assert any(way.endswith("hinge") for way in model.ways_)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert model.left_out_error_ < 0.1
 
 
 def test_a_class_that_a_fit_has_not_seen_has_little():

@@ -1,7 +1,7 @@
-from mercer.models.metric.feature_machines import (
+from mercer.models.metric.classifier import (
     FeatureMachineClassifier as FeatureMachineClassifier,
-    FeatureMachineRegressor as FeatureMachineRegressor,
 )
+from mercer.models.metric.regressor import FeatureMachineRegressor as FeatureMachineRegressor
 from mercer.models.metric.scores import fingerprint as fingerprint
 from mercer.models.metric.streams import RareClass as RareClass
 from mercer.models.metric.strings import (

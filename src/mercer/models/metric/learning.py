@@ -18,9 +18,9 @@ from scipy.optimize import minimize
 from mercer.checks import Clock
 from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, MercerError, figure, who
-from mercer.estimator import Plan
+from mercer.estimator import Plan, computing_where
 from mercer.kernels import Kernel, Matern
-from mercer.memory import require_memory
+from mercer.memory import free_memory, on_gpu, require_memory
 from mercer.models.ridge import KernelRidge, LeastSquares
 from mercer.rkhs import Function
 from mercer.settings import get_config
@@ -91,6 +91,7 @@ class EncodedRows:
     T: np.ndarray
     w: np.ndarray | None = None
     groups: np.ndarray | None = None  # the number of each column's factor, where some share one
+    like: Any = None  # the tensor that they came in: fits are made on its device
 
     def __len__(self) -> int:
         return len(self.T)
@@ -263,11 +264,14 @@ def centers_for(rows: int) -> int:
     return max(1, min(CENTERS, rows, math.isqrt(get_config().memory // (8 * QUARTER))))
 
 
-def solver_for(rows: int) -> dict[str, Any]:
+def solver_for(rows: int, like: Any = None) -> dict[str, Any]:
     """Return how a model of so many rows is fitted: exactly, or in the span of centres.
 
-    Iterations on a matrix that memory does not hold would take too long for small penalties.
+    Iterations on a matrix that memory does not hold would take too long for small penalties. On the
+    GPU of the tensor `like` the matrix is factorised as far as its memory goes.
     """
+    if on_gpu(like) and rows <= math.isqrt(free_memory(like) // (8 * FACTORED)):
+        return {"solver": "cholesky"}
     return {} if rows <= min(EXACT, room(FACTORED)) else in_centers(rows)
 
 
@@ -319,6 +323,7 @@ def plan_of(
     ways: list[str],
     n_models: int,
     max_time: float | None,
+    like: Any = None,
 ) -> Plan:
     """Return what a search of metrics and the fits in the best of them take.
 
@@ -336,12 +341,15 @@ def plan_of(
         The most metrics that are kept.
     max_time : float or None
         Seconds of the search.
+    like : tensor, optional
+        What the rows came in.
     """
     blocks, kernel = isinstance(Z, RowBlocks), Matern(nu=1.5)
     n = Z.n_rows if blocks else len(Z)
-    how = in_centers(n) if blocks else solver_for(n)
+    how = in_centers(n) if blocks else solver_for(n, like)
     member = KernelRidge(kernel, alpha=1e-2, fit_intercept=True, **how)
-    one = member.plan(Z, None if blocks else np.zeros((n, outputs)))
+    with computing_where(like):
+        one = member.plan(Z, None if blocks else np.zeros((n, outputs)))
     some = Z.first().X if blocks else Z
     some = some[np.arange(shares.learned_from) % len(some)]
     of_fold = KernelRidge(kernel, alpha="loo").plan(some, np.zeros((len(some), outputs)))

@@ -12,8 +12,9 @@ from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_labels, check_targets
 from mercer.features import TableEncoder
 from mercer.models.metric.learning import FEWEST, in_centers
-from mercer.models.metric.members import LOGISTIC, Judged
+from mercer.models.metric.members import LOGISTIC
 from mercer.models.metric.scores import NormalScores
+from mercer.models.metric.trials import Judged
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 from mercer.settings import get_config

@@ -1,0 +1,458 @@
+"""What both feature machines share: rows encoded, metrics chosen, a regression in each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import checks, state
+from mercer.checks import Clock, as_rng, check_parameters
+from mercer.domains import RowBlocks, Table, is_torch, to_host
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, users_level, who
+from mercer.estimator import (
+    KernelEstimator,
+    Plan,
+    check_weights,
+    computing_where,
+    is_stream,
+    set_params,
+    tell_plan,
+)
+from mercer.features import TableEncoder, read_rows
+from mercer.models.margin import SVC
+from mercer.models.metric import streams
+from mercer.models.metric.choice import MARGINS, TRIED, Choice, Chosen
+from mercer.models.metric.learning import EncodedRows, Shares, plan_of
+from mercer.models.metric.members import HINGE, LOGISTIC, class_values
+from mercer.models.metric.scores import (
+    KNOTS,
+    VIEWS,
+    NormalScores,
+    fingerprint,
+    groups_of,
+    numbers_of,
+)
+from mercer.models.metric.strings import free_kernels, has_free_columns
+from mercer.models.metric.trials import FIRST, recipes_for
+from mercer.models.ridge import KernelRidge
+from mercer.models.risk import KernelLogisticRegression
+
+FEWEST = 5  # rows
+OVERRUN = 1.1  # of max_time, beyond which a word is said
+LEAST_WEIGHT = 1e-12  # relative to the largest
+
+
+def _width(machine: Any) -> int:
+    return len(numbers_of(machine.encoder_))
+
+
+def _fits_its_members(machine: Any) -> bool:
+    """Whether members are as many as are told of, read encoded rows and say what is pooled."""
+    members, classes = machine.members_, len(vars(machine).get("classes_", ()))
+    outputs = (classes if classes > 2 else 1) if classes else len(machine.y_mean_)
+    told = (machine.weights_, machine.views_, machine.ways_)
+    return all(len(each) == len(members) for each in told) and all(
+        member.n_features_in_ == _width(machine) and _says(member, outputs, classes)
+        for member in members
+    )
+
+
+def _says(member: Any, outputs: int, classes: int) -> bool:
+    if type(member) is KernelRidge:
+        return member.dual_coef_.shape[1:] == (() if outputs == 1 else (outputs,))
+    codes = np.asarray(member.classes_)
+    known = codes.dtype.kind == "i" and codes.min() >= 0 and codes.max() < classes
+    return type(member) in (KernelLogisticRegression, SVC) and known
+
+
+def _listed(holds: Callable[[Any], bool]) -> state.Such:
+    return state.Such(
+        lambda value: type(value) is list and len(value) > 0 and all(map(holds, value))
+    )
+
+
+def learns(**own: state.Anything) -> state.State:
+    """Return the table of what a machine learns, with parts of its own."""
+    table: state.State = {
+        "n_features_in_": state.SizeOf("d"),
+        "encoder_": state.Such(lambda encoder: type(encoder) is TableEncoder),
+        "members_": _listed(lambda member: isinstance(member, KernelEstimator)),
+        "weights_": state.Doubles("m", least=0.0),
+        "views_": _listed(lambda view: isinstance(view, str) and view in VIEWS),
+        "ways_": _listed(lambda way: isinstance(way, str)),
+        "knots_": state.Array(2, _width, KNOTS, kind="f"),
+        "ranked_": state.Array(_width, kind="b"),
+        "importances_": state.Doubles("d"),
+        "importances_std_": state.Doubles("d"),
+        "left_out_error_": state.Such(lambda error: isinstance(error, float) and error >= 0),
+        "fingerprint_": state.Spare(state.Such(str)),
+        **own,
+    }
+    return state.worded(table, state.PARTS_MISFIT, lacks=state.PARTS_MISFIT)
+
+
+class FeatureMachine(BaseEstimator):
+    """What both machines share: rows encoded, metrics chosen, one ridge regression in each."""
+
+    _parameters = {
+        "n_models": checks.Whole(1),
+        "max_rows": checks.Whole(10),
+        "max_time": checks.Maybe(checks.Number(above=0.0)),
+        "max_categories": checks.Whole(1),
+        "random_state": checks.SEED,
+    }
+    _rules = ((state.PARTS_MISFIT, _fits_its_members),)
+
+    _has_classes = False
+
+    set_params = set_params
+
+    @naming
+    def __init__(
+        self,
+        n_models: int = 16,
+        *,
+        max_rows: int = 700,
+        max_time: float | None = None,
+        categorical: Any = None,
+        max_categories: int = 100,
+        random_state: Any = 0,
+    ):
+        self.n_models = n_models
+        self.max_rows = max_rows
+        self.max_time = max_time
+        self.categorical = categorical
+        self.max_categories = max_categories
+        self.random_state = random_state
+
+    def _check_state(self) -> None:
+        state.check_state(self, fitted=True)
+
+    def _encoded(
+        self, X: Any, y: Any, sample_weight: Any, encoder: TableEncoder | None
+    ) -> tuple[TableEncoder, np.ndarray]:
+        if y is None:  # the words that scikit-learn's common checks look for
+            raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
+        with _encoding():
+            if encoder is None:
+                kernels = self._kernels(X, y, sample_weight)
+                encoder = TableEncoder(self.categorical, self.max_categories, kernels)
+                encoder.fit(X, sample_weight=sample_weight)
+            Z = encoder.transform(X)
+        if len(Z) < FEWEST:
+            raise InvalidInput(
+                f"{who()}: {len(Z)} rows (n_samples={len(Z)}) are too few to learn a metric from; "
+                f"give {FEWEST} or more, or use KernelRidge."
+            )
+        return encoder, Z
+
+    def _kernels(self, X: Any, y: Any, sample_weight: Any) -> dict[Any, Any] | None:
+        """Return kernels for columns of text, strings and graphs; None where there are none."""
+        if (Z := self._free_table(X)) is None:
+            return None
+        y = self._checked_target(y, len(Z))
+        weights = check_weights(sample_weight, len(Z), relative=True)
+        if weights is not None:
+            Z, y = Z.take(weights > 0), y[weights > 0]
+        return free_kernels(Z, y, classes=self._has_classes, categorical=self._said_categorical)
+
+    @property
+    def _said_categorical(self) -> Any:
+        return () if self.categorical is None else self.categorical
+
+    def _free_table(self, X: Any) -> Table | None:
+        """Return a table with columns of text, strings or graphs; None where it has none."""
+        said = self._said_categorical
+        if _is_told(X, said):
+            return None
+        try:
+            Z = read_rows(X, None)
+            return Z if has_free_columns(Z, said) else None
+        except (InvalidInput, TypeError):
+            return None  # of what is no table, the encoder speaks
+
+    def _learn(
+        self,
+        encoder: TableEncoder,
+        rows: EncodedRows,
+        labels: np.ndarray | None,
+        clock: Clock,
+        fit: bool,
+    ) -> Chosen:
+        """Choose metrics, and fit a ridge regression in each to all rows."""
+        total, told = len(rows), fingerprint(rows.Z)
+        active = np.arange(total) if rows.w is None else np.flatnonzero(rows.w)
+        if len(active) < FEWEST:
+            raise InvalidInput(
+                f"{who()}: {len(active)} rows have a positive weight; give {FEWEST} or more."
+            )
+        rows = rows.take(active)
+        if rows.w is not None:
+            rows = replace(rows, w=None if np.ptp(rows.w) == 0 else rows.w / rows.w.mean())
+        scores = NormalScores.of(rows.Z, rows.w, numbers_of(encoder))
+        choice = Choice(
+            rows,
+            scores,
+            None if labels is None else labels[active],
+            n_models=self.n_models,
+            max_rows=self.max_rows,
+            clock=clock,
+            rng=as_rng(self.random_state),
+            fit=fit,
+        )
+        with _in_its_memory():
+            chosen = choice.made()
+        _tell_overrun(clock)
+        weights = chosen.together.weights
+        self.encoder_, self.fingerprint_ = encoder, told
+        self.knots_, self.ranked_ = scores.knots, scores.ranked
+        self.members_ = chosen.members
+        self.weights_ = weights
+        self.views_ = [each.view for each in chosen.judged]
+        self.ways_ = [each.name for each in chosen.judged]
+        folds = len(chosen.judged[0].metrics)
+        spread = {
+            view: np.average(
+                (Z - np.average(Z, axis=0, weights=rows.w)) ** 2, axis=0, weights=rows.w
+            )
+            for view, Z in ((view, scores.view(rows.Z, view)) for view in set(self.views_))
+        }
+        shares = np.array(
+            [
+                sum(
+                    weight * _by_column(encoder, each.metrics[k].shares(spread[each.view]))
+                    for weight, each in zip(weights, chosen.judged, strict=True)
+                )
+                for k in range(folds)
+            ]
+        )
+        self.importances_ = shares.mean(axis=0) / weights.sum()
+        self.importances_std_ = shares.std(axis=0) / weights.sum()
+        self.n_features_in_ = encoder.n_features_in_
+        left_out = np.full((total, chosen.left_out.shape[1]), np.nan)
+        left_out[active] = chosen.left_out
+        return replace(chosen, left_out=left_out)
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
+        """Learn from rows in memory; with an encoder, members are left to be fitted to others."""
+        raise NotImplementedError
+
+    def _block_targets(self, y: Any, weight: Any, logistic: bool) -> Any:
+        """Return what turns targets of a block into what a member is fitted to."""
+        raise NotImplementedError
+
+    def _fit_blocks(self, blocks: RowBlocks) -> Any:
+        """Learn from a sample, fit members to all blocks, and only then keep anything."""
+        blocks, clock, kernels = blocks.as_tables(), Clock(self.max_time), None
+        if self._free_table(blocks.first().X) is not None:
+            few = blocks.sample(streams.FEW, self.random_state, with_targets=True)
+            kernels = self._kernels(few[0], _one_column(few[1]), few[2])
+        encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(blocks)
+        size = streams.sample_size(len(numbers_of(encoder)))
+        some, y, weight = blocks.sample(size, self.random_state, with_targets=True)
+        if weight is not None and len(weight) == size:
+            weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
+        y = _one_column(y)
+        found: Any = clone(self)
+        if self.max_time is not None:  # the other half is for fits to all blocks
+            found.max_time = 0.5 * self.max_time
+        chosen = found._fit_rows(some, y, weight, encoder)
+        scores = NormalScores(found.knots_, found.ranked_)
+        found.members_ = []
+        mean = streams.mean_weight(blocks)
+        for judged in chosen.judged:
+            if found.members_ and clock.late:
+                break
+            rows = blocks.with_points(streams.EncodedView(encoder, scores, judged.view))
+            rows = rows.with_targets(found._block_targets(y, weight, judged.loss == LOGISTIC))
+            with _in_its_memory():
+                member = streams.fitted_to_blocks(judged, rows, mean, self.random_state)
+            found.members_.append(member)
+        found._keep_first(len(found.members_))
+        for name in self._learned:
+            setattr(self, name, getattr(found, name))
+        return self
+
+    def _keep_first(self, count: int) -> None:
+        """Do with the members that there was time for; those of the largest weights come first."""
+        for name in ("weights_", "views_", "ways_", "slopes_"):
+            if name in vars(self):
+                setattr(self, name, getattr(self, name)[:count])
+        self.weights_ = self.weights_ / self.weights_.sum()
+
+    def _plan(self, X: Any, y: Any) -> Plan:
+        check_parameters(self)
+        blocks, like, y = None, tensor_of(X), to_host(y, "y")
+        if is_stream(X):
+            blocks = X.as_tables() if isinstance(X, RowBlocks) else RowBlocks.from_dask(X, y)
+            first = blocks.first()
+            X, y = first.X, first.y
+        with _encoding():
+            kernels = None if y is None else self._kernels(X, _one_column(y), None)
+            encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(X)
+            Z: Any = encoder.transform(X)
+        classes, columns = is_classifier(self), Z.shape[1]
+        scores = NormalScores.of(Z, None, numbers_of(encoder))
+        seen, outputs = len(Z), _outputs(y, classes)
+        if blocks is not None:
+            seen = min(blocks.n_rows, streams.sample_size(columns))
+            Z = blocks.with_points(streams.EncodedView(encoder, scores, ""))
+        shares = Shares.of(seen, self.max_rows, classes)
+        views = len(scores.views)
+        ways = [recipe.how for recipe in FIRST] * views
+        for recipe in recipes_for(shares.bench, int(groups_of(encoder).max()) + 1):
+            ways += [recipe.how] * min(recipe.views, views)
+        if classes and (outputs == 2 or shares.leaves_out):
+            ways += [LOGISTIC] * sum(TRIED[LOGISTIC])
+        if classes and blocks is None and len(Z) <= MARGINS:
+            ways += [HINGE] * sum(TRIED[HINGE])
+        return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time, like)
+
+    plan = tell_plan
+
+    def _values(self, X: Any, classes: int = 0) -> list[np.ndarray]:
+        """Return the values of each member at rows, an axis for outputs or classes always."""
+        check_is_fitted(self)
+        with _encoding():
+            Z = self.encoder_.transform(X)
+        scores = NormalScores(self.knots_, self.ranked_)
+        seen = {view: scores.view(Z, view) for view in set(self.views_)}
+        with computing_where(X):
+            return [
+                class_values(member, seen[view], classes)
+                for view, member in zip(self.views_, self.members_, strict=True)
+            ]
+
+    @property
+    def function_(self) -> Any:
+        """The function of the one member, on encoded rows; of several there is not one RKHS."""
+        members = vars(self).get("members_", ())
+        if len(members) == 1:
+            return members[0].function_
+        raise AttributeError(
+            f"{type(self).__name__} has no function_: it is a mean of functions in the RKHS of "
+            "each metric; members_[0].function_ is the first of them."
+        )
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """The learned metric of the encoded columns, mean of the members', of trace 1."""
+        check_is_fitted(self)
+        total = 0.0
+        for weight, member in zip(self.weights_, self.members_, strict=True):
+            total = total + weight * _matrix_of(member.kernel_)
+        return np.asarray(total)
+
+    @property
+    def solutions_(self) -> list[Any]:
+        """The certificate of each member."""
+        check_is_fitted(self)
+        return [member.solution_ for member in self.members_]
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns; absent when fitted on an array."""
+        return self.encoder_.feature_names_in_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _is_told(X: Any, categorical: Any) -> bool:
+    """Whether all columns are numbers, or said to be categories, as `mercer fit` says it of all."""
+    if is_torch(X):
+        return True
+    if isinstance(X, np.ndarray):
+        return X.dtype != object
+    if not isinstance(X, Table) or not isinstance(categorical, list | tuple):
+        return False
+    columns = zip(X.names, X.columns, strict=True)
+    return all(column.dtype != object or name in categorical for name, column in columns)
+
+
+@contextmanager
+def _encoding() -> Iterator[None]:
+    """Let what an encoder refuses be refused by the model that has it."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise type(error)(str(error).replace(TableEncoder.__name__, who())) from error
+
+
+@contextmanager
+def _in_its_memory() -> Iterator[None]:
+    """Let what a member has no memory for be refused by the model that has it."""
+    try:
+        yield
+    except MemoryBudgetExceeded as error:
+        text = str(error)
+        for name in (each.__name__ for each in (KernelRidge, KernelLogisticRegression, SVC)):
+            text = text.replace(f"{name}: ", f"{who()}: ", 1)
+        raise MemoryBudgetExceeded(text, error.needed, error.allowed) from error
+
+
+def tensor_of(X: Any) -> Any:
+    """Return rows that are a tensor, on whose device members are fitted; None for others."""
+    return X if is_torch(X) else None
+
+
+def ratios(weights: np.ndarray | None) -> np.ndarray | None:
+    """Return weights of largest 1: a penalty is chosen beside them, so that only ratios matter.
+
+    A row of next to no weight is left out: sums of squares would overflow beside it.
+    """
+    if weights is None:
+        return None
+    ratios = weights / weights.max()
+    return np.where(ratios < LEAST_WEIGHT, 0.0, ratios)
+
+
+def _matrix_of(kernel: Any) -> np.ndarray:
+    """Return AᵀA of a member's kernel over its trace."""
+    A = getattr(kernel, "matrix", None)
+    M = np.diag(1.0 / np.square(np.ravel(kernel.length_scale))) if A is None else A.T @ A
+    return M / np.trace(M)
+
+
+def _tell_overrun(clock: Clock) -> None:
+    """Warn of a fit that could not keep to its time."""
+    if clock.limit is not None and clock.spent > OVERRUN * clock.limit + 0.5:
+        warnings.warn(
+            f"{who()}: max_time={clock.limit:g} s is too short for one metric and the fits to all "
+            f"rows, which are made in any case and took {clock.spent:.2g} s; allow more time, or "
+            "learn from fewer rows with a smaller max_rows.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+
+
+def _one_column(y: Any) -> Any:
+    """Return targets of one output as a vector, as they come from blocks as a matrix."""
+    return np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+
+
+def _outputs(y: Any, classes: bool) -> int:
+    """Return how many columns a target has for ridges, one where nothing is known of it."""
+    if y is None:
+        return 1
+    if classes:
+        return len(np.unique(np.asarray(y)))
+    return int(np.shape(y)[1]) if np.ndim(y) == 2 else 1
+
+
+def _by_column(encoder: TableEncoder, shares: np.ndarray) -> np.ndarray:
+    """Return shares of encoded columns added up for the columns of the table."""
+    out = np.zeros(encoder.n_features_in_)
+    np.add.at(out, np.repeat(np.arange(len(out)), encoder.widths), shares)
+    return out

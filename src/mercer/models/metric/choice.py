@@ -1,0 +1,284 @@
+"""Which metrics and losses make a model: the best few of what was tried, together."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.checks import Clock
+from mercer.errors import InvalidInput, MercerError
+from mercer.models.metric.learning import EncodedRows, Shares
+from mercer.models.metric.members import HINGE, LOGISTIC, SQUARED, error_of, fitted
+from mercer.models.metric.scores import NormalScores
+from mercer.models.metric.stacking import LogPool, Mean, squared_error
+from mercer.models.metric.trials import (
+    FIRST,
+    LARGE,
+    Bench,
+    Judged,
+    Recipe,
+    each,
+    folds_of,
+    hold_out,
+    recipes_for,
+)
+from mercer.threads import Ticker
+
+KEPT = 2  # candidates beyond those asked for that are tried on all rows,
+AGAIN = 5  # and the most of them
+#: Metrics of one scale, and learned ones, in which logistic regressions and margins are tried;
+#: how many logistic ones where a fit takes long beside them, of few rows and of several classes.
+TRIED, TRIED_ELSE = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)
+BEHIND = 1.5  # times the least log loss, beyond which one of them is not looked at again
+MARGINS = 30_000  # rows up to which margins are fitted
+TRIALS = 0.85  # of the time, where all rows are in folds
+PARTS = 4  # of the rows left out: what is told of one was chosen by the others
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The metrics of a model, the models in them, and what is known of them at rows left out."""
+
+    judged: list[Judged]
+    members: list[Any]
+    together: Mean | LogPool
+    left_out: np.ndarray
+    error: float
+
+
+class Choice:
+    """The search for the members of a model, among the rows of all views."""
+
+    def __init__(
+        self,
+        rows: EncodedRows,
+        scores: NormalScores,
+        labels: np.ndarray | None,
+        *,
+        n_models: int,
+        max_rows: int,
+        clock: Clock,
+        rng: Any,
+        fit: bool = True,
+    ):
+        self.fit = fit
+        self.rows, self.labels, self.clock, self.rng = rows, labels, clock, rng
+        self.n_models = n_models
+        self.classes = 0 if labels is None else int(labels.max()) + 1
+        self.views = {view: replace(rows, Z=scores.view(rows.Z, view)) for view in scores.views}
+        self.shares = shares = Shares.of(len(rows), max_rows, labels is not None)
+        self.leaves_out, many = shares.leaves_out, shares.bench < len(rows)
+        every = np.arange(len(rows))
+        self.bench = np.sort(rng.choice(every, shares.bench, replace=False)) if many else every
+        self.key = rows.T.mean(axis=1) if labels is None else labels
+        self.fold = folds_of(self.key[self.bench], shares.folds, rng)
+        self.tried: list[Judged] = []
+        self.failure: MercerError | None = None
+        self.ticker = Ticker("learning metrics")
+        # a part of the time is for fits to all rows: half where these are many more
+        part = 0.5 if many else TRIALS
+        self.trials = Clock(None if clock.limit is None else part * clock.limit)
+        self.trials.began = clock.began
+        self.longest = 0.0  # seconds of a trial
+        self.least = np.inf  # log loss of logistic regressions at folds
+
+    def _has_time(self) -> bool:
+        """Whether another trial is likely to end in time; the first is made whatever it takes."""
+        rest = self.trials.rest()
+        return not self.tried or rest is None or rest > self.longest
+
+    def _tried(self, began: float, found: Judged, text: str) -> None:
+        self.tried.append(found)
+        self.longest = max(self.longest, self.clock.spent - began)
+        self.ticker.tell(f"{found.name}: {text}")
+
+    def made(self) -> Chosen:
+        """Return the members, fitted to all rows; unfitted where others are to be fitted."""
+        try:
+            self._try_all()
+            whole, known = self._on_all_rows()
+            return self._together(whole, known)
+        finally:
+            self.ticker.close()
+
+    def _try_all(self) -> None:
+        ranked: list[tuple[float, int, Bench]] = []
+        for view, seen in self.views.items():
+            if not self._has_time():
+                break
+            bench = Bench(seen.take(self.bench), view, self.fold)
+            errors = [self._attempt(bench, recipe) for recipe in FIRST]
+            ranked.append((min(errors), len(ranked), bench))
+        ranked.sort(key=lambda item: item[:2])
+        for recipe in recipes_for(len(self.bench), int(self.rows.factors.max()) + 1):
+            for _, _, bench in ranked[: recipe.views]:
+                self._attempt(bench, recipe)
+        if not self.tried:
+            raise self.failure or InvalidInput("no metric could be learned from these rows.")
+        self.tried.sort(key=lambda judged: judged.error)
+        if self.labels is not None:
+            benches = {bench.view: bench for _, _, bench in ranked}
+            self._try_losses(benches, self.labels[self.bench])
+
+    def _try_losses(self, benches: dict[str, Bench], labels: np.ndarray) -> None:
+        """Try logistic regressions and margins in the best metrics."""
+        few = int(self.fold.max()) > 1
+        plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
+        learned = [judged for judged in self.tried if judged.recipe not in FIRST]
+        of_kernel = {judged.recipe.name: judged for judged in reversed(plain_ones)}
+        best_of_kernels = sorted(of_kernel.values(), key=lambda judged: judged.error)
+        for loss, chosen in ((HINGE, best_of_kernels), (LOGISTIC, plain_ones)):
+            # a softmax of several classes takes too long on many rows
+            if loss == LOGISTIC and self.classes > 2 and not self.leaves_out:
+                continue
+            if loss == HINGE and not (self.fit and len(self.rows) <= MARGINS):
+                continue
+            dear = loss == LOGISTIC and (few or self.classes > 2)
+            of_one, of_learned = TRIED_ELSE if dear else TRIED[loss]
+            for judged in learned[:of_learned] + chosen[:of_one]:
+                if self._has_time() and not self._attempt_loss(
+                    benches[judged.view], judged, loss, labels
+                ):
+                    break
+
+    def _attempt_loss(self, bench: Bench, judged: Judged, loss: str, labels: np.ndarray) -> bool:
+        """Try another loss in a metric; return whether others of its kind are worth a trial.
+
+        That is so where it is better than the ridge regression in its metric. One that is far
+        behind another at the folds is not tried on.
+        """
+        began = self.clock.spent
+        with suppress(MercerError):  # of a class that some fits do not see, say
+            found = bench.with_loss(judged, loss, labels, self.classes, self.trials)
+            self.least = min(self.least, found.error)
+            if found.error > BEHIND * self.least:
+                return True
+            if loss == HINGE or bench.count == 2:  # in three folds it is enough to leave out folds
+                found = bench.left_out(found, labels, self.classes)
+            self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
+            ridge = error_of(SQUARED, judged.left_out, labels, bench.rows.w)
+            return found.error < ridge or judged.recipe not in FIRST
+        return False
+
+    def _attempt(self, bench: Bench, recipe: Recipe) -> float:
+        if not self._has_time():
+            return np.inf
+        began = self.clock.spent
+        least = min((judged.error for judged in self.tried), default=np.inf)
+        so_far = f"; least left-out error so far {least:.3g}" if self.tried else ""
+        self.ticker.tell(f"trying {recipe.name}{so_far}")
+        try:
+            found = bench.judge(recipe, self.trials)
+        except MercerError as error:
+            self.failure = self.failure or error
+            return np.inf
+        if found is None or not np.isfinite(found.error):
+            return np.inf
+        least = min(judged.error for judged in [*self.tried, found])
+        self._tried(began, found, f"left-out error {found.error:.3g}, least {least:.3g}")
+        return found.error
+
+    def _on_all_rows(self) -> tuple[list[Judged], np.ndarray]:
+        """Return what was tried with predictions for rows left out, and for which rows.
+
+        Of few rows they are there already. Of more, the best are tried again: ridges leave out each
+        row of all, and what takes longer is fitted without some rows that nothing was learned from.
+        """
+        rows = self.rows
+        if len(self.bench) == len(rows):
+            return self.tried, self.bench
+        best = self._best(self.tried, self.bench)[: min(AGAIN, self.n_models + KEPT)]
+        if self.leaves_out:
+            known, fold = np.arange(len(rows)), self._folds_of_all()
+        else:
+            free = np.setdiff1d(np.arange(len(rows)), self.bench)
+            known = np.sort(self.rng.choice(free, self.shares.held_out, replace=False))
+        whole: list[Judged] = []
+        longest = 0.0
+        for judged in best:
+            rest = self.clock.rest()
+            if whole and rest is not None and rest < longest * (2 + len(whole)):
+                break  # the fits to all rows take as long again
+            began = self.clock.spent
+            seen = self.views[judged.view]
+            if self.leaves_out:
+                whole.append(Bench(seen, judged.view, fold).at_penalties(judged, (1.0,)))
+            else:
+                whole.append(hold_out(judged, seen, self.labels, self.classes, known))
+            longest = max(longest, self.clock.spent - began)
+            self.ticker.tell(f"{judged.name}, all rows: left-out error {whole[-1].error:.3g}")
+        return whole, known
+
+    def _folds_of_all(self) -> np.ndarray:
+        """Return the folds with all rows in them; those that no metric saw may be in any."""
+        fold = self.rng.integers(int(self.fold.max()) + 1, size=len(self.rows))
+        fold[self.bench] = self.fold
+        return fold
+
+    def _best(self, tried: list[Judged], known: np.ndarray) -> list[Judged]:
+        """Return those of the largest weights together, the others by error after them."""
+        weights = self._fit_together(tried, known, np.arange(len(known)), len(tried)).weights
+        errors = np.array([judged.error for judged in tried])
+        order = np.lexsort((errors, -weights))
+        return [tried[k] for k in order]
+
+    def _chosen_by(self, judged: Judged, known: np.ndarray, seen: np.ndarray) -> Judged:
+        """Return it with what is best of all that was compared at some of the rows."""
+        there, labels = self.rows.take(known[seen]), self.labels
+        if len(judged.compared) == 1:
+            return judged
+        if labels is not None and judged.loss != SQUARED:
+            right = labels[known[seen]]
+            errors = [error_of(judged.loss, v[seen], right, there.w) for v in judged.compared]
+        else:
+            errors = [squared_error(v[seen], there.T, there.w) for v in judged.compared]
+        best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+        return replace(judged, left_out=judged.compared[best])
+
+    def _fit_together(
+        self, tried: list[Judged], known: np.ndarray, seen: np.ndarray, most: int
+    ) -> Mean | LogPool:
+        found, there = [judged.left_out[seen] for judged in tried], self.rows.take(known[seen])
+        if self.labels is None:
+            return Mean.of(found, there.T, there.w, most)
+        return LogPool.of(found, self.labels[known[seen]], there.w, most)
+
+    def _together(self, whole: list[Judged], known: np.ndarray) -> Chosen:
+        """Fit the members that are given a weight, and tell what is known of rows left out.
+
+        A row left out is predicted with penalties, rounds, weights and slopes that three quarters
+        of the rows have chosen, others than it: nothing of it was chosen by its own error.
+        """
+        part = folds_of(self.key[known], PARTS, np.random.default_rng(0))
+        columns = self.classes or self.rows.T.shape[1]
+        left = np.full((len(self.rows), columns), np.nan)
+        for p in range(PARTS):
+            seen, unseen = np.flatnonzero(part != p), np.flatnonzero(part == p)
+            honest = [self._chosen_by(judged, known, seen) for judged in whole]
+            together = self._fit_together(honest, known, seen, self.n_models)
+            left[known[unseen]] = together([judged.left_out[unseen] for judged in honest])
+        there = self.rows.take(known)
+        if self.labels is None:
+            error = squared_error(left[known], there.T, there.w)
+        else:
+            wrong = left[known].argmax(axis=1) != self.labels[known]
+            error = float(np.average(wrong, weights=there.w))
+        together = self._fit_together(whole, known, np.arange(len(known)), self.n_models)
+        kept = np.argsort(-together.weights, kind="stable")  # the largest first
+        kept = kept[: np.count_nonzero(together.weights)]
+        judged = [whole[k] for k in kept]
+        members = self._fitted(judged) if self.fit else []
+        return Chosen(judged, members, together.take(kept), left, error)
+
+    def _fitted(self, judged: list[Judged]) -> list[Any]:
+        """Return the models in metrics, fitted to all rows."""
+
+        def one(k: int) -> Any:
+            metric, view, loss = judged[k].metric, judged[k].view, judged[k].loss
+            return fitted(metric, self.views[view], self.labels, loss)
+
+        rows = len(self.rows)  # one matrix that is large has all cores
+        return each(one, len(judged), rows) if rows <= LARGE else [*map(one, range(len(judged)))]
