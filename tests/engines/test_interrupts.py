@@ -229,6 +229,24 @@ def test_a_factorisation_is_scipys(name, lower, order, long):
         assert np.shares_memory(found[0], one) == (order == "F")
 
 
+def test_threads_that_wait_for_the_lock_are_let_on(monkeypatch):
+    """Of 300 rows SciPy is asked in the main thread, where nobody waits; the bits are the same."""
+    if lapack._routine("dpotrf") is None:
+        pytest.skip("this SciPy has no addresses of LAPACK; its wrappers are called")
+    A, asked, run = definite(300), [], lapack._run
+    monkeypatch.setattr(
+        lapack, "_run", lambda name, *given: (asked.append(name), run(name, *given))[1]
+    )
+    here = lapack.dpotrf(A, lower=1), lapack.eigh(A)
+    assert not asked
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(lambda: (lapack.dpotrf(A, lower=1), lapack.eigh(A))).result()
+        assert pool.submit(lapack.dpotrf, A[:20, :20]).result()[1] == 0
+    assert asked == ["dpotrf", "dsyevr", "dsyevr"]  # the first asks how much room it wants
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+
+
 def test_what_has_no_factor_says_so(long):
     A = np.asfortranarray(np.diag([1.0, 2.0, -1.0, 1.0]))
     same(lapack.dpotrf(A, lower=1), scipys.dpotrf(A, lower=1))

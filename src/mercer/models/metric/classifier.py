@@ -1,4 +1,4 @@
-"""Kernel ridge and logistic regression in a metric learned from the data: classification."""
+"""Ridge and logistic regression and margins in a metric learned from the data: classification."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ from mercer.models.metric.streams import CodedLabels, coded_columns
 class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     r"""Classification by kernels in a metric that is learned from the data.
 
-    As `FeatureMachineRegressor`, on a column of 0 and 1 for each class; in the best metrics a
-    logistic regression is tried as well, of several classes where there are not more than twice
-    `max_rows` rows. The values of each member become probabilities by a softmax, whose slope and
-    offsets make the log loss at rows left out small; the model is their logarithmic pool, the
-    probabilities multiplied with each other to powers of least log loss there.
+    As `FeatureMachineRegressor`, on a column of 0 and 1 for each class; in the best metrics support
+    vector machines are tried as well, of up to 30,000 rows, and logistic regressions, of several
+    classes where there are not more than twice `max_rows` rows. The values of each member become
+    probabilities by a softmax, whose slope and offsets make the log loss at rows left out small;
+    the model is their logarithmic pool, the probabilities multiplied with each other to powers of
+    least log loss there.
 
     Parameters
     ----------
