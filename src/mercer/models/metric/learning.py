@@ -37,7 +37,8 @@ GAIN = 1e-3  # part of an error that a further step of a descent must gain
 LEAST = 1e-6  # factor of a column, relative to the largest
 #: Rows up to which a model is fitted exactly; beyond, in the span of centres.
 EXACT = 8000
-CENTERS = 2000
+CENTERS = 5000  # the most centres; of very many rows fewer, but not below so many
+FEWEST_CENTERS, WORK = 2000, 1.25e12  # n m² of rows and centres, some ten seconds
 MANY = 3000  # rows up to which ridges leave out each of them
 SMALL, FOLDS = 400, 3  # rows up to which metrics are learned in three folds, not in two
 HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
@@ -260,8 +261,10 @@ def threads_for(count: int, rows: int) -> int:
 
 
 def centers_for(rows: int) -> int:
-    """Return how many centres stand for so many rows."""
-    return max(1, min(CENTERS, rows, math.isqrt(get_config().memory // (8 * QUARTER))))
+    """Return how many centres stand for so many rows: as many as time and memory allow."""
+    in_time = max(FEWEST_CENTERS, math.isqrt(int(WORK) // max(1, rows)))
+    fit = math.isqrt(get_config().memory // (8 * QUARTER))
+    return max(1, min(CENTERS, in_time, rows, fit))
 
 
 def solver_for(rows: int, like: Any = None) -> dict[str, Any]:
