@@ -52,7 +52,8 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     max_rows : int, default=700
         Rows that a metric is learned from: half of the table, or two thirds of 400 rows or less,
         and at most so many. The regressions see all rows; of more than 8000 they are in the span
-        of 2000 to 5000 centres, but for tensors on a GPU: there they are exact as far as its memory goes.
+        of 2000 to 5000 centres, but for tensors on a GPU: there they are exact as far as its
+        memory goes.
     max_time : float, optional
         Seconds after which no further metric is tried; what was found so far is used.
     categorical : sequence of str or int, optional
