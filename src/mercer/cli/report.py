@@ -15,6 +15,7 @@ from mercer.features import TableColumns
 from mercer.memory import human
 from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.models.margin import stratified_folds
+from mercer.models.metric import fitted_rows
 from mercer.models.tables import MACHINES
 
 if TYPE_CHECKING:
@@ -442,8 +443,8 @@ def _machine_lines(machine: Any) -> list[tuple[str, str]]:
     more = len(shares) - len(first)
     told = ", ".join(columns) + (f", {more} more {100 - shares[first].sum():.0f} %" if more else "")
     lines = [("members", "; ".join(members)), ("importance", told)]
-    kept, fitted = len(machine.members_[0].X_fit_), machine.members_[0].n_rows_
-    return [*lines, ("centres", f"{kept} of {fitted} rows")] if kept < fitted else lines
+    fitted, centres = fitted_rows(machine)
+    return [*lines, ("centres", f"{centres} of {fitted} rows")] if centres else lines
 
 
 def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:

@@ -1,26 +1,35 @@
 """The parts of a feature machine, against brute force."""
 
-import pickle
+import copy
+import itertools
+import warnings
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+import mercer
 from mercer.checks import Clock
+from mercer.cli import main
+from mercer.errors import ModelFileError
 from mercer.kernels import RBF, Matern
-from mercer.models import SVC, FeatureMachineClassifier
+from mercer.models import SVC, FeatureMachineClassifier, TableClassifier
 from mercer.models.metric import learning
+from mercer.models.metric.choice import losses_for
 from mercer.models.metric.learning import (
+    HINGE,
+    LOGISTIC,
     EncodedRows,
     Metric,
+    Shares,
     by_gradients,
     descend,
     joined,
     plain,
     root_of,
 )
-from mercer.models.metric.members import HINGE, LOGISTIC, class_values, of_pairs
+from mercer.models.metric.members import class_values, of_pairs
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.stacking import (
     PRIOR,
@@ -169,7 +178,7 @@ def test_of_many_rows_logistic_regressions_leave_out_each(rows, classes, recipe)
     bench = Bench(rows, "", folds_of(labels, 2, np.random.default_rng(0)))
     metrics = tuple(Metric(RBF(), np.array([1.0, 0.1, 0.1, scale]), 0.1) for scale in (0.1, 0.2))
     found = bench.with_loss(Judged(recipe, "", metrics), LOGISTIC, labels, classes, Clock())
-    found = bench.left_out(found, labels, classes)
+    found = bench.leave_out(found, labels, classes)
     alpha = found.metrics[0].alpha
     told, true = [], []
     for i in range(0, 50, 3):
@@ -192,7 +201,7 @@ def test_margins_are_left_out_in_parts_of_the_folds(rows, classes):
     metrics = tuple(Metric(RBF(), np.array([1.0, 0.1, 0.1, scale]), 0.1) for scale in (0.1, 0.2))
     found = bench.with_loss(Judged(FIRST[2], "", metrics), HINGE, labels, classes, Clock())
     assert found.loss == HINGE and found.name.endswith("hinge")
-    found = bench.left_out(found, labels, classes)
+    found = bench.leave_out(found, labels, classes)
     assert found.left_out.shape == (50, 1 if classes == 2 else 3)
     assert found.error < 0.95 * np.log(classes)
     # a label that is turned changes nothing that is said of its own row
@@ -218,15 +227,92 @@ def test_values_of_pairs_are_logarithms_of_products():
     np.testing.assert_allclose(np.exp(of_pairs(values, 3)[0]), products)
 
 
-def test_margins_are_members_where_classes_have_sharp_borders():
+@pytest.fixture(scope="module")
+def sharp():
+    """Classes that follow from a rule, of which margins know most."""
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 4, size=(300, 4)).astype(float)
-    y = (X[:, 0] * X[:, 1] > X[:, 2] * X[:, 3]).astype(int)
-    model = FeatureMachineClassifier(max_rows=150).fit(X, y)
-    assert any(way.endswith("hinge") for way in model.ways_)
-    again = pickle.loads(pickle.dumps(model))
+    X = rng.integers(0, 4, size=(240, 4)).astype(float)
+    y = np.digitize(X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3], [-2.0, 0.5, 3.0])
+    filters = list(warnings.filters)
+    model = TableClassifier().fit(X, y)
+    assert list(warnings.filters) == filters  # threads that try members leave them alone
+    return model, X, y
+
+
+def test_margins_are_members_where_classes_have_sharp_borders(sharp):
+    model, X, y = sharp
+    machine = model.model_
+    assert machine.ways_[0].endswith("hinge") and machine.left_out_error_ < 0.1
+    assert np.mean(model.loo(X) != y) == pytest.approx(machine.left_out_error_)
+    assert all(solution.converged for solution in machine.solutions_)
+    assert machine.metric_.shape == (4, 4)
+    assert "support vector machine" in FeatureMachineClassifier().plan(X, y).why
+
+
+def test_margins_are_in_files_and_forged_ones_are_refused(sharp, tmp_path):
+    model, X, _ = sharp
+    machine = model.model_
+    mercer.save(model, tmp_path / "sharp.mercer")
+    again = mercer.load(tmp_path / "sharp.mercer")
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert model.left_out_error_ < 0.1
+    for forged in ({"decision_function_shape": "ovr"}, {"multi_class": "ovr"}):
+        wrong = copy.deepcopy(machine)
+        wrong.members_[0].set_params(**forged)
+        with pytest.raises(ModelFileError, match="parts"):
+            wrong._check_state()
+    wrong = copy.deepcopy(machine)
+    wrong.members_[0].kernel_ = mercer.Linear()
+    with pytest.raises(ModelFileError, match="parts"):
+        wrong._check_state()
+
+
+def test_the_command_line_tells_of_margins(tmp_path, capsys):
+    rows = itertools.product(["low", "mid", "high"], repeat=4)
+    text = "".join(f"{','.join(r)},{'no' if 'low' in r[:2] else 'yes'}\n" for r in rows)
+    (tmp_path / "car.csv").write_text("a,b,c,d,k\n" + text)
+    words = ["fit", str(tmp_path / "car.csv"), "--target", "k", "-o", str(tmp_path / "m.mercer")]
+    assert main(words) == 0
+    assert "hinge" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rows", [12, 25])
+def test_few_rows_have_margins_too(rows):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(rows, 2))
+    labels = np.arange(rows) % 2
+    X[:, 0] += 5 * labels
+    fold = folds_of(labels, 3, rng)
+    bench = Bench(EncodedRows(X, labels[:, None] - 0.5), "", fold)
+    metrics = (Metric(RBF(), np.ones(2), 0.1),) * 3
+    found = bench.leave_out(Judged(FIRST[2], "", metrics, loss=HINGE), labels, 2)
+    assert ((found.left_out[:, 0] > 0) == labels).mean() > 0.9
+
+
+def test_beyond_the_bench_margins_are_held_out(rows):
+    labels = np.digitize(rows.T[:, 0], [-0.5, 0.5])
+    held = np.arange(0, 50, 5)
+    metrics = (Metric(RBF(), np.array([1.0, 0.1, 0.1, 0.1]), 0.1),) * 2
+    found = hold_out(Judged(FIRST[2], "", metrics, loss=HINGE), rows, labels, 3, held)
+    rest = np.setdiff1d(np.arange(50), held)
+    machine = SVC(metrics[0].kernel, C=10.0, decision_function_shape="ovo")
+    machine.fit(rows.Z[rest], labels[rest], rows.w[rest])
+    np.testing.assert_allclose(found.left_out, class_values(machine, rows.Z[held], 3))
+
+
+def test_losses_are_those_that_there_is_time_and_memory_for():
+    few, some, many = (Shares.of(n, 700, True) for n in (200, 1000, 50_000))
+    assert list(losses_for(few, 2, True)) == list(losses_for(some, 5, True)) == [HINGE, LOGISTIC]
+    assert list(losses_for(many, 2, True)) == [LOGISTIC] and not losses_for(many, 3, True)
+    assert list(losses_for(some, 2, False)) == [LOGISTIC]  # blocks
+    assert sum(losses_for(some, 5, True)[LOGISTIC]) < sum(losses_for(some, 2, True)[LOGISTIC])
+
+
+def test_a_margin_between_two_of_three_classes_is_as_steep_as_others():
+    X = np.arange(12.0)[:, None]
+    machine = SVC(RBF(2.0), decision_function_shape="ovo").fit(X, np.repeat([0, 2], 6))
+    values, f = class_values(machine, X, 3), machine.decision_function(X)
+    np.testing.assert_allclose(values[:, 2] - values[:, 0], 4.0 * f)
+    assert (values[:, 1] < values[:, [0, 2]].min(axis=1)).all()
 
 
 def test_a_class_that_a_fit_has_not_seen_has_little():

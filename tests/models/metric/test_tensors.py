@@ -13,7 +13,8 @@ from mercer.models import (
     KernelRidge,
 )
 from mercer.models.metric import learning
-from mercer.models.metric.members import LOGISTIC, fitted
+from mercer.models.metric.learning import LOGISTIC
+from mercer.models.metric.members import fitted
 from mercer.settings import get_config
 
 pytest.importorskip("torch", reason="torch is not installed")

@@ -1,3 +1,4 @@
+from mercer.models.metric.base import fitted_rows as fitted_rows
 from mercer.models.metric.classifier import (
     FeatureMachineClassifier as FeatureMachineClassifier,
 )

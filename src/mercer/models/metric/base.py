@@ -28,9 +28,9 @@ from mercer.estimator import (
 from mercer.features import TableEncoder, read_rows
 from mercer.models.margin import SVC
 from mercer.models.metric import streams
-from mercer.models.metric.choice import MARGINS, TRIED, Choice, Chosen
-from mercer.models.metric.learning import EncodedRows, Shares, plan_of
-from mercer.models.metric.members import HINGE, LOGISTIC, class_values
+from mercer.models.metric.choice import Choice, Chosen, losses_for
+from mercer.models.metric.learning import LOGISTIC, EncodedRows, Shares, plan_of
+from mercer.models.metric.members import class_values
 from mercer.models.metric.scores import (
     KNOTS,
     VIEWS,
@@ -59,9 +59,19 @@ def _fits_its_members(machine: Any) -> bool:
     outputs = (classes if classes > 2 else 1) if classes else len(machine.y_mean_)
     told = (machine.weights_, machine.views_, machine.ways_)
     return all(len(each) == len(members) for each in told) and all(
-        member.n_features_in_ == _width(machine) and _says(member, outputs, classes)
+        member.n_features_in_ == _width(machine)
+        and _says(member, outputs, classes)
+        and (hasattr(member.kernel_, "matrix") or hasattr(member.kernel_, "length_scale"))
         for member in members
     )
+
+
+def fitted_rows(machine: Any) -> tuple[int, int]:
+    """Return how many rows its members were fitted on, and how many centres, if any, they keep."""
+    known = [member for member in machine.members_ if "n_rows_" in vars(member)]
+    rows = max([len(machine.left_out_), *(member.n_rows_ for member in known)])
+    kept = min((len(member.X_fit_) for member in known), default=rows)
+    return rows, kept if known and kept < min(member.n_rows_ for member in known) else 0
 
 
 def _says(member: Any, outputs: int, classes: int) -> bool:
@@ -69,7 +79,9 @@ def _says(member: Any, outputs: int, classes: int) -> bool:
         return member.dual_coef_.shape[1:] == (() if outputs == 1 else (outputs,))
     codes = np.asarray(member.classes_)
     known = codes.dtype.kind == "i" and codes.min() >= 0 and codes.max() < classes
-    return type(member) in (KernelLogisticRegression, SVC) and known
+    if type(member) is SVC:
+        return known and member.decision_function_shape == member.multi_class == "ovo"
+    return type(member) is KernelLogisticRegression and known
 
 
 def _listed(holds: Callable[[Any], bool]) -> state.Such:
@@ -309,10 +321,9 @@ class FeatureMachine(BaseEstimator):
         ways = [recipe.how for recipe in FIRST] * views
         for recipe in recipes_for(shares.bench, int(groups_of(encoder).max()) + 1):
             ways += [recipe.how] * min(recipe.views, views)
-        if classes and (outputs == 2 or shares.leaves_out):
-            ways += [LOGISTIC] * sum(TRIED[LOGISTIC])
-        if classes and blocks is None and len(Z) <= MARGINS:
-            ways += [HINGE] * sum(TRIED[HINGE])
+        if classes:
+            for loss, counts in losses_for(shares, outputs, blocks is None).items():
+                ways += [loss] * sum(counts)
         return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time, like)
 
     plan = tell_plan

@@ -10,8 +10,8 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
-from mercer.models.metric.learning import EncodedRows, Shares
-from mercer.models.metric.members import HINGE, LOGISTIC, SQUARED, error_of, fitted
+from mercer.models.metric.learning import HINGE, LOGISTIC, SQUARED, EncodedRows, Shares
+from mercer.models.metric.members import error_of, fitted
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.stacking import LogPool, Mean, squared_error
 from mercer.models.metric.trials import (
@@ -21,6 +21,7 @@ from mercer.models.metric.trials import (
     Judged,
     Recipe,
     each,
+    edge_for,
     folds_of,
     hold_out,
     recipes_for,
@@ -47,6 +48,20 @@ class Chosen:
     together: Mean | LogPool
     left_out: np.ndarray
     error: float
+
+
+def losses_for(shares: Shares, classes: int, fit: bool) -> dict[str, tuple[int, int]]:
+    """Return the losses beside the squared one, and in how many metrics each is tried.
+
+    That is, metrics of one scale and learned ones. Margins are fitted to all rows in memory, not
+    to blocks. A softmax of several classes takes too long on many rows.
+    """
+    out = {}
+    if fit and shares.rows <= MARGINS:
+        out[HINGE] = TRIED[HINGE]
+    if classes == 2 or shares.leaves_out:
+        out[LOGISTIC] = TRIED_ELSE if shares.folds > 2 or classes > 2 else TRIED[LOGISTIC]
+    return out
 
 
 class Choice:
@@ -82,18 +97,25 @@ class Choice:
         part = 0.5 if many else TRIALS
         self.trials = Clock(None if clock.limit is None else part * clock.limit)
         self.trials.began = clock.began
-        self.longest = 0.0  # seconds of a trial
-        self.least = np.inf  # log loss of logistic regressions at folds
+        self.longest = dict.fromkeys((SQUARED, LOGISTIC, HINGE), 0.0)  # seconds of a trial
+        self.least = np.inf  # log loss of logistic regressions and margins at folds
 
-    def _has_time(self) -> bool:
-        """Whether another trial is likely to end in time; the first is made whatever it takes."""
+    def _has_time(self, loss: str = SQUARED) -> bool:
+        """Whether another trial is likely to end in time; the first is made whatever it takes.
+
+        What the first of a loss takes is guessed from those of ridges.
+        """
         rest = self.trials.rest()
-        return not self.tried or rest is None or rest > self.longest
+        guess = self.longest[SQUARED] * (max(1, self.classes - 1) if loss == LOGISTIC else 1)
+        return not self.tried or rest is None or rest > (self.longest[loss] or guess)
 
     def _tried(self, began: float, found: Judged, text: str) -> None:
         self.tried.append(found)
-        self.longest = max(self.longest, self.clock.spent - began)
+        self._took(began, found.loss)
         self.ticker.tell(f"{found.name}: {text}")
+
+    def _took(self, began: float, loss: str) -> None:
+        self.longest[loss] = max(self.longest[loss], self.clock.spent - began)
 
     def made(self) -> Chosen:
         """Return the members, fitted to all rows; unfitted where others are to be fitted."""
@@ -125,21 +147,14 @@ class Choice:
 
     def _try_losses(self, benches: dict[str, Bench], labels: np.ndarray) -> None:
         """Try logistic regressions and margins in the best metrics."""
-        few = int(self.fold.max()) > 1
         plain_ones = [judged for judged in self.tried if judged.recipe in FIRST]
         learned = [judged for judged in self.tried if judged.recipe not in FIRST]
         of_kernel = {judged.recipe.name: judged for judged in reversed(plain_ones)}
         best_of_kernels = sorted(of_kernel.values(), key=lambda judged: judged.error)
-        for loss, chosen in ((HINGE, best_of_kernels), (LOGISTIC, plain_ones)):
-            # a softmax of several classes takes too long on many rows
-            if loss == LOGISTIC and self.classes > 2 and not self.leaves_out:
-                continue
-            if loss == HINGE and not (self.fit and len(self.rows) <= MARGINS):
-                continue
-            dear = loss == LOGISTIC and (few or self.classes > 2)
-            of_one, of_learned = TRIED_ELSE if dear else TRIED[loss]
+        for loss, (of_one, of_learned) in losses_for(self.shares, self.classes, self.fit).items():
+            chosen = best_of_kernels if loss == HINGE else plain_ones
             for judged in learned[:of_learned] + chosen[:of_one]:
-                if self._has_time() and not self._attempt_loss(
+                if self._has_time(loss) and not self._attempt_loss(
                     benches[judged.view], judged, loss, labels
                 ):
                     break
@@ -155,12 +170,14 @@ class Choice:
             found = bench.with_loss(judged, loss, labels, self.classes, self.trials)
             self.least = min(self.least, found.error)
             if found.error > BEHIND * self.least:
+                self._took(began, loss)
                 return True
             if loss == HINGE or bench.count == 2:  # in three folds it is enough to leave out folds
-                found = bench.left_out(found, labels, self.classes)
+                found = bench.leave_out(found, labels, self.classes)
             self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
             ridge = error_of(SQUARED, judged.left_out, labels, bench.rows.w)
             return found.error < ridge or judged.recipe not in FIRST
+        self._took(began, loss)
         return False
 
     def _attempt(self, bench: Bench, recipe: Recipe) -> float:
@@ -250,7 +267,8 @@ class Choice:
         """Fit the members that are given a weight, and tell what is known of rows left out.
 
         A row left out is predicted with penalties, rounds, weights and slopes that three quarters
-        of the rows have chosen, others than it: nothing of it was chosen by its own error.
+        of the rows have chosen, others than it; penalties and bandwidths of logistic regressions
+        and margins alone are those of all rows.
         """
         part = folds_of(self.key[known], PARTS, np.random.default_rng(0))
         columns = self.classes or self.rows.T.shape[1]
@@ -281,4 +299,7 @@ class Choice:
             return fitted(metric, self.views[view], self.labels, loss)
 
         rows = len(self.rows)  # one matrix that is large has all cores
-        return each(one, len(judged), rows) if rows <= LARGE else [*map(one, range(len(judged)))]
+        if rows > LARGE:
+            return [*map(one, range(len(judged)))]
+        dear = LOGISTIC if any(each.loss == LOGISTIC for each in judged) else SQUARED
+        return each(one, len(judged), edge_for(rows, dear, self.classes))

@@ -61,7 +61,9 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     ----------
     classes_ : ndarray
         The classes.
-    importances_, importances_std_, metric_, members_, weights_, ways_, solutions_, encoder_
+    members_ : list of KernelRidge, SVC and KernelLogisticRegression
+        The models in the pool, on encoded rows.
+    importances_, importances_std_, metric_, weights_, ways_, solutions_, encoder_
         As of `FeatureMachineRegressor`.
     left_out_ : ndarray of shape (n_rows, n_classes)
         Probabilities of each row by fits without it, as of `FeatureMachineRegressor`; NaN for rows

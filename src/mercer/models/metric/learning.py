@@ -46,14 +46,15 @@ FEWEST = 20  # rows from which on a metric is learned
 MATRICES = 6  # square ones that a decomposition or a step of a descent has at once
 FACTORED = 2  # and a factorisation
 QUARTER = 4  # the matrix of centres takes at most one part in so many
+SQUARED, LOGISTIC, HINGE = "squared", "logistic", "hinge"  # losses of members
 #: What trials take, in decompositions of a fold's rows, and seconds that each has beside them.
 TIMES = {
     "plain": 1.5,
     "full": 5.0,
     "diagonal": 5.0,
     "descent": 15.0,
-    "logistic": 40.0,
-    "hinge": 10.0,
+    LOGISTIC: 40.0,
+    HINGE: 10.0,
 }
 BESIDE = 0.02
 
@@ -366,11 +367,13 @@ def plan_of(
         "each row is left out" if shares.leaves_out else f"{shares.held_out} others are held out"
     )
     centres = "" if one.n_centers is None else f" in the span of {one.n_centers} centres"
-    count = sum(way not in ("logistic", "hinge") for way in ways)
+    count = sum(way not in (LOGISTIC, HINGE) for way in ways)
+    words = {LOGISTIC: "a logistic regression", HINGE: "a support vector machine"}
+    others = "".join(f", or {words[loss]}" for loss in words if loss in ways)
     why = (
         f"{count} metrics of {some.shape[1]} encoded columns are tried{limit}, learned from "
         f"{shares.folds} folds of {shares.bench} rows{drawn}; to judge them {judged}. At most "
-        f"{n_models} are kept, each with a ridge regression of all {n} rows{centres}."
+        f"{n_models} are kept, each with a ridge regression of all {n} rows{centres}{others}."
     )
     return replace(
         one,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations
 from typing import Any
 
@@ -11,12 +10,11 @@ from scipy.special import log_expit
 
 from mercer.estimator import computing_where
 from mercer.models.margin import SVC
-from mercer.models.metric.learning import EncodedRows, Metric, solver_for
+from mercer.models.metric.learning import HINGE, LOGISTIC, SQUARED, EncodedRows, Metric, solver_for
 from mercer.models.metric.stacking import LogPool, log_loss, two_columns
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
-SQUARED, LOGISTIC, HINGE = "squared", "logistic", "hinge"
 STEEP = 4.0  # slope at which the function of a pair becomes a probability
 
 
@@ -45,9 +43,7 @@ def fitted(
         centres = solver_for(len(rows))
         there = there if centres else None
         model = KernelLogisticRegression(metric.kernel, alpha=metric.alpha, **centres, **how)
-    with warnings.catch_warnings(), computing_where(there):
-        if tol is not None:  # a trial
-            warnings.simplefilter("ignore")
+    with computing_where(there):
         return model.fit(rows.Z, target, rows.w)
 
 
@@ -61,8 +57,9 @@ def class_values(model: Any, Z: np.ndarray | None, classes: int) -> np.ndarray:
         return found.reshape(len(found), -1)
     values = model.loo_decision_function() if Z is None else model.decision_function(Z)
     values = np.asarray(values).reshape(len(values), -1)
-    if isinstance(model, SVC) and len(model.classes_) > 2:
-        values = of_pairs(values, len(model.classes_))
+    if isinstance(model, SVC) and classes > 2:
+        seen = len(model.classes_)
+        values = of_pairs(values if seen > 2 else -values, seen)  # of two, positive for the second
     values = two_columns(values)
     out = np.full((len(values), classes), values.min(axis=1, keepdims=True) - 3.0)
     out[:, model.classes_] = values

@@ -11,8 +11,7 @@ from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_labels, check_targets
 from mercer.features import TableEncoder
-from mercer.models.metric.learning import FEWEST, in_centers
-from mercer.models.metric.members import LOGISTIC
+from mercer.models.metric.learning import FEWEST, LOGISTIC, in_centers
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.trials import Judged
 from mercer.models.ridge import KernelRidge

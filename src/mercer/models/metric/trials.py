@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,10 @@ from mercer.kernels import RBF, Kernel, Matern, PowerExponential
 from mercer.models.metric.learning import (
     ALPHAS,
     FEWEST,
+    HINGE,
+    LOGISTIC,
     MATRICES,
+    SQUARED,
     EncodedRows,
     Metric,
     by_gradients,
@@ -24,7 +28,7 @@ from mercer.models.metric.learning import (
     plain,
     threads_for,
 )
-from mercer.models.metric.members import HINGE, LOGISTIC, SQUARED, class_values, error_of, fitted
+from mercer.models.metric.members import class_values, error_of, fitted
 from mercer.models.metric.stacking import squared_error
 from mercer.threads import inheriting, single_threaded_blas, workers
 
@@ -43,7 +47,7 @@ PENALTIES = {
 START = {LOGISTIC: 3, HINGE: 1}
 #: Bandwidths beside one, in steps of WIDER, that are tried after penalties.
 WIDER, TURNS = 2.0, {LOGISTIC: (1,), HINGE: (1, -1)}
-TENTHS = 5  # parts of a fold that are left out of the fits of margins
+PARTS_OF_FOLD = 5  # that are left out of the fits of margins
 
 
 class Recipe(NamedTuple):
@@ -144,7 +148,21 @@ def learn(rows: EncodedRows, recipe: Recipe, start: Metric, clock: Clock) -> Ite
         yield from by_gradients(rows, start, recipe.how == "full", ROUNDS, clock)
 
 
-def left_out(problem: Any, alphas: np.ndarray, count: int) -> np.ndarray:
+def edge_for(rows: int, loss: str, classes: int) -> int:
+    """Return of how many rows a ridge holds as much memory as a model of some loss of so many."""
+    matrices = classes + 3 if loss == LOGISTIC and classes > 2 else MATRICES
+    return int(rows * np.sqrt(max(1.0, matrices / MATRICES)))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let trials say nothing; entered where threads are started, not in them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def ridges_left_out(problem: Any, alphas: np.ndarray, count: int) -> np.ndarray:
     """Return what ridges say of the last rows without each of them, (penalties, count, outputs)."""
     if len(problem.T) > SPECTRAL:
         return np.asarray(problem.leave_out_last(alphas, count))
@@ -193,7 +211,7 @@ class Bench:
         def at_fold(k: int) -> np.ndarray:
             order = np.argsort(self.fold == k, kind="stable")  # those asked of come last
             problem = self.rows.take(order).problem(judged.metrics[k].kernel)
-            return left_out(problem, alphas, int(np.count_nonzero(self.fold == k)))
+            return ridges_left_out(problem, alphas, int(np.count_nonzero(self.fold == k)))
 
         # one matrix that is large has all cores
         parts = self._of_folds(at_fold) if n <= LARGE else [at_fold(k) for k in range(self.count)]
@@ -241,10 +259,10 @@ class Bench:
                 wide, at = wide + turn, beside
                 while error(wide, at + 1) < error(wide, at):
                     at += 1
-        compared = np.array([each.left_out for each in tried.values()])
+        compared = np.array([one.left_out for one in tried.values()])
         return replace(tried[wide, at], compared=compared)
 
-    def left_out(self, judged: Judged, labels: np.ndarray, classes: int) -> Judged:
+    def leave_out(self, judged: Judged, labels: np.ndarray, classes: int) -> Judged:
         """Return models of another loss with what they say of rows that are left out.
 
         A margin is fitted without a part of each fold, in the metric of that fold. A logistic
@@ -253,7 +271,7 @@ class Bench:
         """
         if judged.loss == HINGE:
             key = self.count * labels + self.fold
-            part = self.fold + self.count * folds_of(key, TENTHS, np.random.default_rng(0))
+            part = self.fold + self.count * folds_of(key, PARTS_OF_FOLD, np.random.default_rng(0))
             return self._parts(judged, part, labels, classes)
 
         def without_each(metric: Metric) -> np.ndarray:
@@ -261,9 +279,9 @@ class Bench:
             return class_values(model, None, classes)
 
         metrics = (judged.metric,) if judged.recipe.how == "plain" else judged.metrics
-        # of several classes more matrices are held than of ridges
-        edge = int(len(labels) * np.sqrt(max(1.0, (classes + 3) / MATRICES)))
-        parts = each(lambda k: without_each(metrics[k]), len(metrics), edge)
+        with _quiet():
+            edge = edge_for(len(labels), LOGISTIC, classes)
+            parts = each(lambda k: without_each(metrics[k]), len(metrics), edge)
         found = parts[0] if len(parts) == 1 else np.choose(self.fold[:, None], parts)
         return self._with(judged, found, labels)
 
@@ -278,9 +296,12 @@ class Bench:
             model = fitted(metric, self.rows.take(seen), labels[seen], judged.loss, tol=1e-3)
             return class_values(model, self.rows.Z[part == p], classes)
 
-        of_parts = each(outside, int(part.max()) + 1, len(labels))
+        there = np.unique(part)
+        with _quiet():
+            edge = edge_for(len(labels), judged.loss, classes)
+            of_parts = each(lambda k: outside(int(there[k])), len(there), edge)
         found = np.empty((len(labels), of_parts[0].shape[1]))
-        for p, values in enumerate(of_parts):
+        for p, values in zip(there, of_parts, strict=True):
             found[part == p] = values
         return self._with(judged, found, labels)
 

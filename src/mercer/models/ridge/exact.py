@@ -127,7 +127,7 @@ class LeastSquares:
         One Gram matrix serves all penalties. The last block of (L Lᵀ)⁻¹ is (L₂₂L₂₂ᵀ)⁻¹, so that
         beside a factorisation little is left to do. Rows of weight zero do not count.
         """
-        K, out = self.scaled_gram(matrices=2.2), []
+        K, out = self.scaled_gram(matrices=2.0 + (count / len(self.T)) ** 2), []
         for alpha in alphas:
             f = self._factor(K.copy(), float(alpha))
             a, _, h = self.dual(f)

@@ -33,6 +33,7 @@ from mercer.models.metric import (
     FeatureMachineRegressor,
     RareClass,
     fingerprint,
+    fitted_rows,
     has_free_columns,
 )
 from mercer.models.ridge import KernelRidge
@@ -407,7 +408,7 @@ class TableModel(BaseEstimator):
     def _left_out(self, X: Any, verb: str) -> np.ndarray:
         """Return what a feature machine says of each training row by fits without it."""
         machine = self.model_
-        known, fitted = machine.left_out_, machine.members_[0].n_rows_
+        known, (fitted, _) = machine.left_out_, fitted_rows(machine)
         if fitted > len(known):
             raise InvalidInput(
                 f"{who()}.{verb}: the model was fitted on {fitted} rows in blocks, of which "

@@ -68,7 +68,7 @@ class DenseEigen:
     """Solve `Eigen` by LAPACK: divide and conquer for all pairs, MRRR for the largest k < n/2.
 
     About 9n³ flops for all pairs; 4n³/3 and O(n²k) for k of them. A need not be positive
-    semidefinite. The residual is the largest over all pairs while that costs little (k ≤ 512 or
+    semidefinite. The residual is the largest over all pairs while that costs little (k ≤ 64 or
     k ≤ n/8); beyond, it is ‖AV − V diag(λ)‖_F estimated from 16 random combinations of columns,
     which bounds the largest up to the estimate's error of a few per cent. A matrix `OnDevice` is
     decomposed there, all of it.
