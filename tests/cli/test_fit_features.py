@@ -108,6 +108,7 @@ def test_rows_are_held_out_where_that_is_asked_for(fit, houses):
 
 def test_the_time_can_be_limited(fit, mercer, fails, houses, tmp_path):
     outcome, model = fit(houses, "price", "--time", "0.000001")
+    assert line(outcome, "importance").startswith("not learned")
     assert "with 1e-06 s for the search of metrics" in line(outcome, "time")
     assert model.model_.max_time == 1e-6 and len(model.model_.members_) == 1
     for bad in ("0", "-1", "inf", "soon"):

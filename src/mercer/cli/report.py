@@ -442,6 +442,8 @@ def _machine_lines(machine: Any) -> list[tuple[str, str]]:
     columns = [f"{_cut(str(names[j]))} {shares[j]:.0f} % (± {spread[j]:.0f})" for j in first]
     more = len(shares) - len(first)
     told = ", ".join(columns) + (f", {more} more {100 - shares[first].sum():.0f} %" if more else "")
+    if all("one scale" in way for way in machine.ways_):
+        told = "not learned: all members have one scale for all columns"
     lines = [("members", "; ".join(members)), ("importance", told)]
     fitted, centres = fitted_rows(machine)
     return [*lines, ("centres", f"{centres} of {fitted} rows")] if centres else lines
