@@ -209,7 +209,8 @@ def test_few_rows_are_fitted_by_one_kernel(frame, target, labels):
 
 
 def test_the_time_that_is_allowed(frame, target, monkeypatch):
-    assert time_for(2000) is None and time_for(2001) == 60.0
+    assert time_for(2000) is None and time_for(2001) == time_for(6000) == 60.0
+    assert time_for(10_000) == pytest.approx(100.0) and time_for(10**6) == 480.0
     assert TableRegressor().fit(frame, target).model_.max_time is None
     monkeypatch.setattr(proposal, "UNHURRIED", N - 1)
     assert TableRegressor().fit(frame, target).model_.max_time == 60.0

@@ -29,7 +29,7 @@ from mercer.models.metric.trials import (
 from mercer.threads import Ticker
 
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
-AGAIN = 5  # and the most of them
+AGAIN = 8  # and the most of them
 #: Metrics of one scale, and learned ones, in which logistic regressions and margins are tried;
 #: how many logistic ones where a fit takes long beside them, of few rows and of several classes.
 TRIED, TRIED_ELSE = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)

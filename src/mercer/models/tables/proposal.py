@@ -17,7 +17,7 @@ from mercer.models.metric import Compared, string_kernels
 #: Rows from which on a metric is learned.
 ROWS_OF_A_METRIC = 5
 #: Rows up to which a feature machine takes the time that it needs; seconds for its search beyond.
-UNHURRIED, SECONDS = 2000, 60.0
+UNHURRIED, SECONDS, MOST_SECONDS = 2000, 60.0, 480.0
 
 
 def model_for(y: Any) -> tuple[str, str]:
@@ -37,7 +37,9 @@ def suits_features(rows: int) -> bool:
 
 def time_for(rows: int) -> float | None:
     """Return the seconds after which a feature machine tries no further metric; None for all."""
-    return None if rows <= UNHURRIED else SECONDS
+    if rows <= UNHURRIED:
+        return None
+    return min(SECONDS * max(1.0, rows / 6000), MOST_SECONDS)
 
 
 def kernel_for(
