@@ -33,7 +33,8 @@ AGAIN = 8  # and the most of them
 #: Metrics of one scale, and learned ones, in which logistic regressions and margins are tried;
 #: how many logistic ones where a fit takes long beside them, of few rows and of several classes.
 TRIED, TRIED_ELSE = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)
-BEHIND = 1.5  # times the least log loss, beyond which one of them is not looked at again
+BEHIND = 1.5  # times the least log loss, beyond which one of them is not looked at again,
+HOPELESS = 2.0  # and beyond which no other bandwidth is tried
 MARGINS = 30_000  # rows up to which margins are fitted
 TRIALS = 0.85  # of the time, where all rows are in folds
 PARTS = 4  # of the rows left out: what is told of one was chosen by the others
@@ -167,7 +168,8 @@ class Choice:
         """
         began = self.clock.spent
         with suppress(MercerError):  # of a class that some fits do not see, say
-            found = bench.with_loss(judged, loss, labels, self.classes, self.trials)
+            most = HOPELESS * self.least
+            found = bench.with_loss(judged, loss, labels, self.classes, self.trials, most)
             self.least = min(self.least, found.error)
             if found.error > BEHIND * self.least:
                 self._took(began, loss)

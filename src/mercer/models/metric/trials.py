@@ -227,13 +227,20 @@ class Bench:
         )
 
     def with_loss(
-        self, judged: Judged, loss: str, labels: np.ndarray, classes: int, clock: Clock
+        self,
+        judged: Judged,
+        loss: str,
+        labels: np.ndarray,
+        classes: int,
+        clock: Clock,
+        most: float = np.inf,
     ) -> Judged:
         """Return models of another loss in the same metrics, judged at each fold by fits to others.
 
         From the penalty to start with the smaller are tried, or the larger, until the log loss
         grows; then wider bandwidths, each with smaller penalties too: log-odds are smoother than
         the indicators of classes that a ridge regression follows. Of margins narrower ones too.
+        Bandwidths do not make up for a log loss of more than `most`.
         """
         tried: dict[tuple[int, int], Judged] = {}
         penalties = PENALTIES[loss]
@@ -254,7 +261,7 @@ class Bench:
         turn = 1 if error(wide, at + 1) < error(wide, at) else -1
         while error(wide, at + turn) < error(wide, at):
             at += turn
-        for turn in TURNS[loss]:
+        for turn in TURNS[loss] if error(wide, at) <= most else ():
             while error(wide + turn, beside := min(at + (turn > 0), last)) < error(wide, at):
                 wide, at = wide + turn, beside
                 while error(wide, at + 1) < error(wide, at):

@@ -29,6 +29,7 @@ SMALL, FINE, COARSE = 500, 1e-13, 1e-7  # rows, and residuals at which few and m
 EASY, FACTOR = 1e-3, 30.0  # penalties below this part of the Hessian are come to in such steps
 NEAR = 0.01  # residual from which a itself may be the better dual point
 RESIDUAL = 1e-5  # of alpha a = −g, that coefficients may be left with
+LOOSE = 1e-4  # tolerance beyond which nothing is polished further than to it
 EASED = 0.1  # relative gap at which the next smaller penalty is tried
 PROGRESS = np.array([0.9, 0.9, 1 - 1e-9])  # of gap, residual and objective in a step
 STALLED = 3  # steps without it after which rounding must be in the way
@@ -272,9 +273,11 @@ class NewtonDescent:
     def polished(self, x: RiskPoint, factored: bool) -> RiskPoint:
         """Recompute the values from K, then take cheap steps while they help a lot.
 
-        Few rows are worth it to the last digit: then the answer does not depend on their order.
+        Few rows are worth it to the last digit: then the answer does not depend on their order. Who
+        asks for little is given little.
         """
         x, enough = self.renewed(x), FINE if self.p.n <= SMALL else COARSE
+        enough = self.tol if self.tol > LOOSE else enough
         for _ in range(POLISH if factored and self.tol < EASED else 0):
             residual = self.residual(x)
             if residual <= enough:
