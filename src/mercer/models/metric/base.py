@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -252,13 +253,13 @@ class FeatureMachine(BaseEstimator):
         left_out[active] = chosen.left_out
         return replace(chosen, left_out=left_out)
 
+    @abstractmethod
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
         """Learn from rows in memory; with an encoder, members are left to be fitted to others."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _block_targets(self, y: Any, weight: Any, logistic: bool) -> Any:
         """Return what turns targets of a block into what a member is fitted to."""
-        raise NotImplementedError
 
     def _fit_blocks(self, blocks: RowBlocks) -> Any:
         """Learn from a sample, fit members to all blocks, and only then keep anything."""
