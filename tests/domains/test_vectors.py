@@ -228,7 +228,7 @@ def test_columns_that_hold_no_numbers_are_named(kind):
 
 def test_two_columns_of_one_name_are_refused():
     pd = pytest.importorskip("pandas")
-    with pytest.raises(InvalidInput, match="one name"):
+    with pytest.raises(InvalidInput, match="two columns"):
         Vectors().check(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
 
 

@@ -241,7 +241,7 @@ def test_nullable_truth_values_are_categories(nullable):
         (sp.eye_array(3, format="dok"), "sparse"),
         (pd.DataFrame({"a": []}), "0 rows"),
         (pd.DataFrame(index=[0, 1]), "0 columns"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "one name"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns 'a'"),
         (pd.DataFrame({"d": pd.to_datetime(["2020-01-01"])}), "'d' holds dates"),
         ([1, 2, 3], "Reshape your data"),
         (np.ones((2, 2, 2)), "dim 3"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from mercer import checks, state
 from mercer.domains import RowBlocks, Table, is_missing, library_of, to_host, told_of_rows
 from mercer.domains.blocks import Block, no_weight
 from mercer.domains.tables import is_frame
-from mercer.errors import InvalidInput, WrongType, naming, speaks, who
+from mercer.errors import InvalidInput, WrongType, naming, speaks, users_level, who
 from mercer.estimator import set_params, takes_blocks
 from mercer.features.coordinates import PrincipalCoordinates
 from mercer.kernels import Kernel, StreamedMoments, moments
@@ -222,6 +223,7 @@ def _key(value: Any) -> str | None:
 
 
 _HALF = 2.0**-0.5
+_FAR = 1e8  # of the middle half of a column, from where a number is told of
 _BLOCKS = 4  # so many are read, encoded, held and multiplied at once
 _CATEGORY = 2000  # bytes of memory that a category is worth at least
 _NO_MOMENTS = (0.0, 0.0, 1.0)  # of a column that holds no numbers
@@ -371,6 +373,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 count = _counted({}, column.labels(), weight)
                 known = _frequent(count, int(self.max_categories))
             categories.append(known)
+            if kind == "number":
+                _tell_of_far_cell(column)
             found.append(moments(numbers(column), weight) if kind == "number" else _NO_MOMENTS)
         maps = _mapped(columns, own, weight)
         return self._keep(tuple(names), named, kinds, found, categories, maps)
@@ -580,6 +584,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _tell_of_far_cell(column: NamedColumn) -> None:
+    """Warn of a number beside which the others of a column are next to equal."""
+    x = numbers(column)
+    known = x[np.isfinite(x)]
+    if not len(known):
+        return
+    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = np.abs(x - middle)
+        i = int(np.nanargmax(away))
+        far = high > low and away[i] / _FAR > high - low
+    if far:
+        warnings.warn(
+            f"{who()}: column {column.name!r} holds {x[i]:g} at row {i}; beside it the other "
+            f"values, half of them between {low:g} and {high:g}, are next to equal, so that the "
+            "column says little. Correct the cell, or leave it empty.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
 
 
 def _own_kind(name: str, own: Mapping[str, Kernel | None]) -> str:

@@ -170,3 +170,12 @@ def test_infinite_numbers_beside_text_are_refused_not_left_out():
     table = Table({"x": np.where(np.arange(30) == 3, np.inf, x), "note": notes})
     with pytest.raises(InvalidInput, match=r"column 'x' holds inf .* at row 3"):
         FeatureMachineRegressor(max_time=1e-9).fit(table, x)
+
+
+def test_columns_that_are_left_out_are_told_of():
+    table, y = notes(40)
+    days = np.datetime64("2026-01-01") + np.arange(40)
+    columns = dict(zip(table.names, table.columns, strict=True)) | {"constant": np.ones(40)}
+    with pytest.warns(UserWarning, match="column 'when' is left out: dates") as told:
+        FeatureMachineRegressor(max_time=1e-9).fit(Table(columns | {"when": days}), y)
+    assert not any("constant" in str(each.message) for each in told)

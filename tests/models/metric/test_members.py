@@ -3,6 +3,7 @@
 import copy
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -297,6 +298,28 @@ def test_beyond_the_bench_margins_are_held_out(rows):
     machine = SVC(metrics[0].kernel, C=10.0, decision_function_shape="ovo")
     machine.fit(rows.Z[rest], labels[rest], rows.w[rest])
     np.testing.assert_allclose(found.left_out, class_values(machine, rows.Z[held], 3))
+
+
+def test_what_does_not_converge_in_time_is_not_taken(rows):
+    labels = np.digitize(rows.T[:, 0], [-0.5, 0.5])
+    metrics = (Metric(RBF(), np.ones(4), 1e-3),) * 2
+    judged = Judged(FIRST[2], "", metrics, loss=LOGISTIC)
+    given = rows, labels, 3, np.arange(0, 50, 5)
+    assert np.isfinite(hold_out(judged, *given, 1e6).error)
+    assert np.isinf(hold_out(judged, *given, 1e-9).error)
+
+
+def test_little_time_has_fewer_centres(rows, monkeypatch):
+    taken = {5000: 9.0, 2500: 4.0, 1250: 2.0}
+
+    def planned(Z, T, how, like):
+        return replace(KernelRidge().plan(rows.Z), seconds=taken.get(how.get("n_centers"), 0.1))
+
+    monkeypatch.setattr(learning, "planned", planned)
+    Z, T = np.zeros((20_000, 1)), np.zeros((20_000, 1))
+    for seconds, centres in ((None, 5000), (10.0, 5000), (5.0, 2500), (3.0, 1250), (1.0, 625)):
+        assert learning.in_time(Z, T, None, seconds)["n_centers"] == centres
+    assert learning.in_time(Z[:50], T[:50], None, 1.0) == {}  # exactly
 
 
 def test_losses_are_those_that_there_is_time_and_memory_for():

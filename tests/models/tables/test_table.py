@@ -1,5 +1,7 @@
 """Table models: the parts they are made of, units, weights, files, and what they refuse."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer
 from mercer.datasets import load_diabetes_table, load_wine_table
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features import TableEncoder
 
 
 @parametrize_with_checks([mercer.TableRegressor("rbf"), mercer.TableClassifier("rbf")])
@@ -304,3 +307,13 @@ def test_labels_in_a_ragged_list_are_refused(model):
     y = [[1, 2], [3], *([4, 5] for _ in range(10))]
     with pytest.raises(InvalidInput, match="TableClassifier"):
         mercer.TableClassifier(model=model).fit(np.arange(24.0).reshape(12, 2), y)
+
+
+def test_a_cell_beside_which_others_are_equal_is_told_of():
+    x = np.linspace(0, 1, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder().fit({"x": np.append(x, 1e6)})
+        TableEncoder().fit({"x": np.append(np.zeros(20), 1e9)})  # the middle half is one number
+    with pytest.warns(UserWarning, match="column 'x' holds 1e\\+50 at row 20; .* next to equal"):
+        TableEncoder().fit({"x": np.append(x, 1e50)})

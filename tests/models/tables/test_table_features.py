@@ -140,8 +140,13 @@ def test_refusals_speak_in_the_name_of_the_table_model(frame, target, labels, re
     for bad in (0, -1.0, "long", np.inf):
         with pytest.raises(InvalidInput, match=r"^TableRegressor: max_time="):
             TableRegressor(max_time=bad).fit(frame, target)
+    for one_kernel in ({"model": "ridge"}, {"alpha": 0.1}, {"kernel": mercer.RBF()}):
+        with pytest.warns(UserWarning, match=r"^TableRegressor: max_time=3.0 has no effect"):
+            TableRegressor(max_time=3.0, **one_kernel).fit(frame, target)
     with pytest.raises(InvalidInput, match=r"^TableRegressor: 4 rows .* are too few"):
         TableRegressor(model="features").fit(frame[:4], target[:4])
+    with pytest.raises(InvalidInput, match=r"^TableClassifier: 4 rows .* KernelRidgeClassifier"):
+        TableClassifier(model="features").fit(frame[:4], [0, 1, 0, 1])
     with pytest.raises(InvalidInput, match=r"^TableRegressor: 4 rows have a positive weight"):
         TableRegressor(model="features").fit(frame, target, sample_weight=np.arange(N) < 4)
     with pytest.raises(InvalidInput, match=r"^TableRegressor: column 'x' holds inf"):

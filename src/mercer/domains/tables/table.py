@@ -534,8 +534,9 @@ def _mapping(X: Any, name: str = "X") -> dict[Any, Any]:
             "Table", f"{name} is a {type(X).__name__}; pass a dict of columns or a data frame."
         )
     names = list(X.schema.names) if is_arrow(X) else list(X.columns)
-    if len(set(map(str, names))) < len(names):
-        raise refusal("Tables", f"{name} has two columns of one name; rename one: {short(names)}.")
+    if len(set(told := [str(n) for n in names])) < len(names):
+        twice = next(n for n in told if told.count(n) > 1)
+        raise refusal("Tables", f"{name} has two columns {twice!r}; rename one.")
     take = X.column if is_arrow(X) else X.__getitem__
     return {n: take(n) for n in names}
 

@@ -124,6 +124,7 @@ class FeatureMachine(BaseEstimator):
     _rules = ((state.PARTS_MISFIT, _fits_its_members),)
 
     _has_classes = False
+    _of_one_kernel = "KernelRidge"
 
     set_params = set_params
 
@@ -162,7 +163,7 @@ class FeatureMachine(BaseEstimator):
         if len(Z) < FEWEST:
             raise InvalidInput(
                 f"{who()}: {len(Z)} rows (n_samples={len(Z)}) are too few to learn a metric from; "
-                f"give {FEWEST} or more, or use KernelRidge."
+                f"give {FEWEST} or more, or fit one kernel with {self._of_one_kernel}."
             )
         return encoder, Z
 

@@ -10,7 +10,16 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
-from mercer.models.metric.learning import HINGE, LOGISTIC, SQUARED, EncodedRows, Shares
+from mercer.models.metric.learning import (
+    HINGE,
+    LOGISTIC,
+    SQUARED,
+    TWICE,
+    EncodedRows,
+    Shares,
+    in_time,
+    part_of_trials,
+)
 from mercer.models.metric.members import error_of, fitted
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.stacking import LogPool, Mean, squared_error
@@ -36,7 +45,8 @@ TRIED, TRIED_ELSE = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)
 BEHIND = 1.5  # times the least log loss, beyond which one of them is not looked at again,
 HOPELESS = 2.0  # and beyond which no other bandwidth is tried
 MARGINS = 30_000  # rows up to which margins are fitted
-TRIALS = 0.85  # of the time, where all rows are in folds
+INSTANT = 1e-3  # seconds of a fit that is made though no time is left
+FINER = 16  # trials at folds that it takes to leave out rows more finely
 PARTS = 4  # of the rows left out: what is told of one was chosen by the others
 
 
@@ -94,8 +104,7 @@ class Choice:
         self.tried: list[Judged] = []
         self.failure: MercerError | None = None
         self.ticker = Ticker("learning metrics")
-        # a part of the time is for fits to all rows: half where these are many more
-        part = 0.5 if many else TRIALS
+        part = part_of_trials(shares)
         self.trials = Clock(None if clock.limit is None else part * clock.limit)
         self.trials.began = clock.began
         self.longest = dict.fromkeys((SQUARED, LOGISTIC, HINGE), 0.0)  # seconds of a trial
@@ -174,7 +183,10 @@ class Choice:
             if found.error > BEHIND * self.least:
                 self._took(began, loss)
                 return True
-            if loss == HINGE or bench.count == 2:  # in three folds it is enough to leave out folds
+            rest, of_one = self.trials.rest(), (self.clock.spent - began) / len(found.compared)
+            in_time = rest is None or rest > FINER * of_one
+            # in three folds of a logistic regression it is enough to leave out folds
+            if in_time and (loss == HINGE or bench.count == 2):
                 found = bench.leave_out(found, labels, self.classes)
             self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
             ridge = error_of(SQUARED, judged.left_out, labels, bench.rows.w)
@@ -215,21 +227,33 @@ class Choice:
         else:
             free = np.setdiff1d(np.arange(len(rows)), self.bench)
             known = np.sort(self.rng.choice(free, self.shares.held_out, replace=False))
+        if (rest := self.clock.rest()) is not None and len(rows) > LARGE:
+            how = in_time(rows.Z, rows.T, rows.like, rest / TWICE)
+            self.views = {view: replace(seen, how=how) for view, seen in self.views.items()}
         whole: list[Judged] = []
-        longest = 0.0
         for judged in best:
-            rest = self.clock.rest()
-            if whole and rest is not None and rest < longest * (2 + len(whole)):
-                break  # the fits to all rows take as long again
             began = self.clock.spent
+            limit = self._rest_for_one(whole)
+            longest = max((each.seconds for each in whole), default=0.0)
+            if whole and limit is not None and limit <= longest:
+                break
+            limit = None if limit is None else max(limit, INSTANT)
             seen = self.views[judged.view]
             if self.leaves_out:
-                whole.append(Bench(seen, judged.view, fold).at_penalties(judged, (1.0,)))
+                found = Bench(seen, judged.view, fold).at_penalties(judged, (1.0,))
             else:
-                whole.append(hold_out(judged, seen, self.labels, self.classes, known))
-            longest = max(longest, self.clock.spent - began)
-            self.ticker.tell(f"{judged.name}, all rows: left-out error {whole[-1].error:.3g}")
+                found = hold_out(judged, seen, self.labels, self.classes, known, limit)
+            if np.isfinite(found.error) or not whole:
+                whole.append(replace(found, seconds=self.clock.spent - began))
+                self.ticker.tell(f"{found.name}, all rows: left-out error {found.error:.3g}")
+        if len(whole) > 1 and np.isinf(whole[0].error):  # it was kept for want of another
+            del whole[0]
         return whole, known
+
+    def _rest_for_one(self, whole: list[Judged]) -> float | None:
+        """Return the seconds for another fit that leaves out rows, if all are to be made again."""
+        rest = self.clock.rest()
+        return None if rest is None else (rest - sum(each.seconds for each in whole)) / TWICE
 
     def _folds_of_all(self) -> np.ndarray:
         """Return the folds with all rows in them; those that no metric saw may be in any."""
@@ -255,7 +279,7 @@ class Choice:
         else:
             errors = [squared_error(v[seen], there.T, there.w) for v in judged.compared]
         best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
-        return replace(judged, left_out=judged.compared[best])
+        return judged if best == 0 else replace(judged, left_out=judged.compared[best])
 
     def _fit_together(
         self, tried: list[Judged], known: np.ndarray, seen: np.ndarray, most: int
@@ -268,9 +292,8 @@ class Choice:
     def _together(self, whole: list[Judged], known: np.ndarray) -> Chosen:
         """Fit the members that are given a weight, and tell what is known of rows left out.
 
-        A row left out is predicted with penalties, rounds, weights and slopes that three quarters
-        of the rows have chosen, others than it; penalties and bandwidths of logistic regressions
-        and margins alone are those of all rows.
+        A row left out is predicted with penalties, bandwidths, rounds, weights and slopes that
+        three quarters of the rows have chosen, others than it.
         """
         part = folds_of(self.key[known], PARTS, np.random.default_rng(0))
         columns = self.classes or self.rows.T.shape[1]
@@ -289,16 +312,23 @@ class Choice:
         together = self._fit_together(whole, known, np.arange(len(known)), self.n_models)
         kept = np.argsort(-together.weights, kind="stable")  # the largest first
         kept = kept[: np.count_nonzero(together.weights)]
-        judged = [whole[k] for k in kept]
-        members = self._fitted(judged) if self.fit else []
-        return Chosen(judged, members, together.take(kept), left, error)
+        members: list[Any] = []
+        if self.fit:
+            members = self._fitted([whole[k] for k in kept])
+            kept = kept[[member is not None for member in members]]
+            members = [member for member in members if member is not None]
+        return Chosen([whole[k] for k in kept], members, together.take(kept), left, error)
 
     def _fitted(self, judged: list[Judged]) -> list[Any]:
-        """Return the models in metrics, fitted to all rows."""
+        """Return the models in metrics, fitted to all rows; None where there is no time."""
 
         def one(k: int) -> Any:
+            rest = self.clock.rest()
+            if k and rest is not None and rest <= judged[k].seconds:
+                return None
             metric, view, loss = judged[k].metric, judged[k].view, judged[k].loss
-            return fitted(metric, self.views[view], self.labels, loss)
+            left = None if rest is None else max(rest, judged[k].seconds / TWICE, INSTANT)
+            return fitted(metric, self.views[view], self.labels, loss, max_time=left)
 
         rows = len(self.rows)  # one matrix that is large has all cores
         if rows > LARGE:

@@ -89,6 +89,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     )
     _learned = tuple(_state)
     _has_classes = True
+    _of_one_kernel = "KernelRidgeClassifier"
 
     score = accuracy
 

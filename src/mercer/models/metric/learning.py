@@ -39,12 +39,15 @@ LEAST = 1e-6  # factor of a column, relative to the largest
 EXACT = 8000
 CENTERS = 5000  # the most centres; of very many rows fewer, but not below so many
 FEWEST_CENTERS, WORK = 2000, 1.25e12  # n m² of rows and centres, some ten seconds
+LEAST_CENTERS = 100  # where there is little time
 MANY = 3000  # rows up to which ridges leave out each of them
 SMALL, FOLDS = 400, 3  # rows up to which metrics are learned in three folds, not in two
 HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out one by one
 FEWEST = 20  # rows from which on a metric is learned
 MATRICES = 6  # square ones that a decomposition or a step of a descent has at once
 FACTORED = 2  # and a factorisation
+TRIALS, OF_MANY = 0.85, 0.5  # of the time, where all rows are in folds and where they are not
+TWICE = 2  # a fit to all rows takes as long as the one before it that leaves out some
 QUARTER = 4  # the matrix of centres takes at most one part in so many
 SQUARED, LOGISTIC, HINGE = "squared", "logistic", "hinge"  # losses of members
 #: What trials take, in decompositions of a fold's rows, and seconds that each has beside them.
@@ -94,6 +97,7 @@ class EncodedRows:
     w: np.ndarray | None = None
     groups: np.ndarray | None = None  # the number of each column's factor, where some share one
     like: Any = None  # the tensor that they came in: fits are made on its device
+    how: dict[str, Any] | None = None  # how models are fitted to them, where time decides it
 
     def __len__(self) -> int:
         return len(self.T)
@@ -279,9 +283,27 @@ def solver_for(rows: int, like: Any = None) -> dict[str, Any]:
     return {} if rows <= min(EXACT, room(FACTORED)) else in_centers(rows)
 
 
-def in_centers(rows: int, random_state: Any = 0) -> dict[str, Any]:
+def in_centers(rows: int, random_state: Any = 0, most: int = CENTERS) -> dict[str, Any]:
     """Return how a model of so many rows is fitted in the span of centres."""
-    return {"solver": "falkon", "n_centers": centers_for(rows), "random_state": random_state}
+    count = min(centers_for(rows), most)
+    return {"solver": "falkon", "n_centers": count, "random_state": random_state}
+
+
+def in_time(Z: Any, T: np.ndarray, like: Any, seconds: float | None) -> dict[str, Any]:
+    """Return how a ridge regression of encoded rows is fitted in some time: with fewer centres."""
+    how, most = solver_for(len(Z), like), CENTERS
+    while seconds is not None and most > LEAST_CENTERS:
+        if (planned(Z, T, how, like).seconds or 0.0) <= seconds:
+            break
+        how, most = in_centers(len(Z), most=most), most // 2
+    return how
+
+
+def planned(Z: Any, T: np.ndarray | None, how: dict[str, Any], like: Any) -> Plan:
+    """Return the plan of a ridge regression of encoded rows."""
+    model = KernelRidge(Matern(nu=1.5), alpha=1e-2, fit_intercept=True, **how)
+    with computing_where(like):
+        return model.plan(Z, T)
 
 
 @dataclass(frozen=True)
@@ -320,6 +342,11 @@ class Shares:
         return 8 * threads_for(self.folds, edge) * MATRICES * edge**2
 
 
+def part_of_trials(shares: Shares) -> float:
+    """Return which part of the time is for trials in folds; the rest is for fits to all rows."""
+    return TRIALS if shares.bench == shares.rows else OF_MANY
+
+
 def plan_of(
     shares: Shares,
     Z: Any,
@@ -348,15 +375,15 @@ def plan_of(
     like : tensor, optional
         What the rows came in.
     """
-    blocks, kernel = isinstance(Z, RowBlocks), Matern(nu=1.5)
+    blocks = isinstance(Z, RowBlocks)
     n = Z.n_rows if blocks else len(Z)
-    how = in_centers(n) if blocks else solver_for(n, like)
-    member = KernelRidge(kernel, alpha=1e-2, fit_intercept=True, **how)
-    with computing_where(like):
-        one = member.plan(Z, None if blocks else np.zeros((n, outputs)))
+    T = None if blocks else np.zeros((n, outputs))
+    of_fit = None if max_time is None else (1 - part_of_trials(shares)) * max_time / TWICE
+    how = in_centers(n) if T is None else in_time(Z, T, like, of_fit)
+    one = planned(Z, T, how, like)
     some = Z.first().X if blocks else Z
     some = some[np.arange(shares.learned_from) % len(some)]
-    of_fold = KernelRidge(kernel, alpha="loo").plan(some, np.zeros((len(some), outputs)))
+    of_fold = KernelRidge(Matern(nu=1.5), alpha="loo").plan(some, np.zeros((len(some), outputs)))
     trials = shares.folds * sum(TIMES[way] for way in ways)
     search = trials * (BESIDE + (of_fold.seconds or 0.0)) / threads_for(shares.folds, shares.bench)
     search = search if max_time is None else min(search, max_time)

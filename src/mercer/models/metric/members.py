@@ -24,23 +24,27 @@ def fitted(
     labels: np.ndarray | None,
     loss: str,
     tol: float | None = None,
+    max_time: float | None = None,
 ) -> Any:
     """Return the model of a loss in a metric; in the span of centres where rows are many.
 
     A ridge regression, and what is fitted in the span of centres, is computed where the tensor is
-    that the rows came in; other losses have no exact form on a device.
+    that the rows came in; other losses have no exact form on a device. What iterates ends after
+    `max_time` seconds, whether it has converged or not.
     """
     how: dict[str, Any] = {} if tol is None else {"tol": tol}
+    how |= {} if max_time is None else {"max_time": max_time}
     there, target = rows.like, labels
     if loss == SQUARED:
-        how |= solver_for(len(rows), there)
+        how |= rows.how or solver_for(len(rows), there)
         model: Any = KernelRidge(metric.kernel, alpha=metric.alpha, fit_intercept=True, **how)
         target = rows.T[:, 0] if rows.T.shape[1] == 1 else rows.T
     elif loss == HINGE:
         there = None
         model = SVC(metric.kernel, C=1 / metric.alpha, decision_function_shape="ovo", **how)
     else:
-        centres = solver_for(len(rows))
+        exactly = rows.how is None or "n_centers" not in rows.how
+        centres = solver_for(len(rows)) if exactly else rows.how
         there = there if centres else None
         model = KernelLogisticRegression(metric.kernel, alpha=metric.alpha, **centres, **how)
     with computing_where(there):

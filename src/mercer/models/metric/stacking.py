@@ -60,11 +60,17 @@ class Mean:
         return cls(weights)
 
     def take(self, kept: np.ndarray) -> Mean:
-        """Return the mean of some members, those that have a weight among them."""
-        return Mean(self.weights[kept])
+        """Return the mean of some members."""
+        return Mean(_shares(self.weights[kept]))
 
     def __call__(self, values: list[np.ndarray]) -> np.ndarray:
         return np.asarray(sum(w * each for w, each in zip(self.weights, values, strict=True) if w))
+
+
+def _shares(weights: np.ndarray) -> np.ndarray:
+    """Return weights of sum 1, those that have it as they are."""
+    total = weights.sum()
+    return weights if np.isclose(total, 1.0, rtol=1e-12) else weights / total
 
 
 def _largest(chosen: np.ndarray, weights: np.ndarray, most: int) -> np.ndarray:
@@ -118,8 +124,8 @@ class LogPool:
         return cls(weights, shown, pooled @ offsets)
 
     def take(self, kept: np.ndarray) -> LogPool:
-        """Return the pool of some members, those that have a weight among them."""
-        return LogPool(self.weights[kept], self.slopes[kept], self.offset)
+        """Return the pool of some members."""
+        return LogPool(_shares(self.weights[kept]), self.slopes[kept], self.offset)
 
     def scores(self, values: list[np.ndarray]) -> np.ndarray:
         """Return the logarithms of the probabilities, up to a number for each row."""

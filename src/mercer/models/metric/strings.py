@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.domains import Table, is_missing
-from mercer.errors import MercerError
+from mercer.errors import MercerError, users_level, who
 from mercer.kernels import (
     ColumnKind,
     Kernel,
@@ -61,6 +61,9 @@ def free_kernels(
             kernels[key] = own.get(key) or own_kernel(column.kind)
         elif column.kind == "left out" and values.dtype.kind not in "fiu":
             kernels[key] = None  # of numbers that are infinite the encoder speaks
+            if not column.reason.startswith("all values"):  # of constants nobody need know
+                said = f"{who()}: column {key!r} is left out: {column.reason}."
+                warnings.warn(said, UserWarning, stacklevel=users_level())
     return kernels
 
 

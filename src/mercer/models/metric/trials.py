@@ -93,8 +93,10 @@ class Judged:
     error: float = np.inf
     left_out: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     loss: str = SQUARED  # of the model in this metric
-    #: Predictions by all penalties and rounds that were compared, of which the best is left_out.
+    #: Predictions by all penalties, bandwidths and rounds that were compared, the best first; what
+    #: is known of the best once it was left out more finely is left_out.
     compared: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    seconds: float = 0.0  # that a fit to all rows took which left out some
 
     @property
     def name(self) -> str:
@@ -200,7 +202,8 @@ class Bench:
         best = min(steps, key=lambda judged: judged.error)
         if len(self.rows) > SPECTRAL:
             steps.append(best := self.at_penalties(best, FACTORS))
-        return replace(best, compared=np.concatenate([judged.compared for judged in steps]))
+        compared = [best.compared, *(judged.compared for judged in steps if judged is not best)]
+        return replace(best, compared=np.concatenate(compared))
 
     def at_penalties(self, judged: Judged, factors: tuple[float, ...]) -> Judged:
         """Return it with the penalty of least error, for all folds, and what is left out then."""
@@ -220,10 +223,11 @@ class Bench:
             found[:, self.fold == k] = part
         errors = [squared_error(values, self.rows.T, self.rows.w) for values in found]
         errors = [error if np.isfinite(error) else np.inf for error in errors]
-        best = int(np.argmin(errors))
+        order = np.argsort(errors, kind="stable")
+        best = order[0]
         metrics = judged.at(float(alphas[best]))
         return replace(
-            judged, metrics=metrics, error=errors[best], left_out=found[best], compared=found
+            judged, metrics=metrics, error=errors[best], left_out=found[best], compared=found[order]
         )
 
     def with_loss(
@@ -266,8 +270,9 @@ class Bench:
                 wide, at = wide + turn, beside
                 while error(wide, at + 1) < error(wide, at):
                     at += 1
-        compared = np.array([one.left_out for one in tried.values()])
-        return replace(tried[wide, at], compared=compared)
+        best = tried.pop((wide, at))
+        compared = np.array([one.left_out for one in (best, *tried.values())])
+        return replace(best, compared=compared)
 
     def leave_out(self, judged: Judged, labels: np.ndarray, classes: int) -> Judged:
         """Return models of another loss with what they say of rows that are left out.
@@ -290,7 +295,7 @@ class Bench:
             edge = edge_for(len(labels), LOGISTIC, classes)
             parts = each(lambda k: without_each(metrics[k]), len(metrics), edge)
         found = parts[0] if len(parts) == 1 else np.choose(self.fold[:, None], parts)
-        return self._with(judged, found, labels)
+        return self._told(judged, found, labels)
 
     def _parts(self, judged: Judged, part: np.ndarray, labels: np.ndarray, classes: int) -> Judged:
         """Return it with what fits without each part, in the metric of its fold, say of that part.
@@ -310,24 +315,37 @@ class Bench:
         found = np.empty((len(labels), of_parts[0].shape[1]))
         for p, values in zip(there, of_parts, strict=True):
             found[part == p] = values
-        return self._with(judged, found, labels)
+        return self._told(judged, found, labels)
 
-    def _with(self, judged: Judged, found: np.ndarray, labels: np.ndarray) -> Judged:
+    def _told(self, judged: Judged, found: np.ndarray, labels: np.ndarray) -> Judged:
         error = error_of(judged.loss, found, labels, self.rows.w)
-        return replace(judged, error=error, left_out=found, compared=found[None])
+        return replace(judged, error=error, left_out=found)
 
 
 def hold_out(
-    judged: Judged, rows: EncodedRows, labels: np.ndarray | None, classes: int, held: np.ndarray
+    judged: Judged,
+    rows: EncodedRows,
+    labels: np.ndarray | None,
+    classes: int,
+    held: np.ndarray,
+    max_time: float | None = None,
 ) -> Judged:
-    """Return it with predictions for some rows, of no fold, by one fit to all the others."""
+    """Return it with predictions for some rows, of no fold, by one fit to all the others.
+
+    Of one that does not converge within so many seconds the error is infinite.
+    """
+    clock = Clock(max_time)
     rest = np.setdiff1d(np.arange(len(rows)), held)
     of_rest, there = rows.take(rest), rows.take(held)
-    model = fitted(judged.metric, of_rest, None if labels is None else labels[rest], judged.loss)
+    of_labels = None if labels is None else labels[rest]
+    with _quiet():
+        model = fitted(judged.metric, of_rest, of_labels, judged.loss, max_time=max_time)
     with computing_where(rows.like):
         found = class_values(model, there.Z, classes)
     if labels is None or judged.loss == SQUARED:
         error = squared_error(found, there.T, there.w)
     else:
         error = error_of(judged.loss, found, labels[held], there.w)
+    if clock.late and not model.solution_.converged:
+        error = np.inf
     return replace(judged, error=error, left_out=found, compared=found[None])

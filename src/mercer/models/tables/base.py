@@ -163,6 +163,14 @@ class TableModel(BaseEstimator):
                     )
             return True
         if self._asked:
+            if self.max_time is not None:
+                warnings.warn(
+                    f"{type(self).__name__}: max_time={self.max_time!r} has no effect: it limits "
+                    "the search of metrics, and kernel, alpha or model ask for a model of one "
+                    "kernel. Leave it out, or leave out these.",
+                    UserWarning,
+                    stacklevel=users_level(),
+                )
             return False
         if isinstance(X, RowBlocks):
             if getattr(self, "class_weight", None) is not None:  # of blocks a ridge counts classes
