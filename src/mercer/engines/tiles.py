@@ -37,6 +37,7 @@ DEVICE_ENTRIES = USUAL_TILE  # a device wants few large tiles
 LIGHT = 128  # columns of data up to which one tile is no work for several threads
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # of bands at work
+UNSHARED = 2**18  # multiplications that BLAS does not share among its threads
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
 
 
@@ -266,9 +267,40 @@ def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
     run_tiles(bound, cuts(m, width), work, threads, "rows")
 
 
-@smaller_tiles
 def matmul(bound: Any, V: Any) -> Any:
     """Return K V without storing K; V has one column or several."""
+    fits = isinstance(V, np.ndarray) and V.ndim in (1, 2) and len(V) == bound.shape[1]
+    if fits and _is_little(bound):
+        return _little_product(bound, V)
+    return _product_in_tiles(bound, V)
+
+
+def _is_little(bound: Any) -> bool:
+    """Whether K is one tile of arrays, which needs no plan."""
+    n, m = bound.shape
+    if bound.xp is not np or bound.symmetric or not 0 < n * m <= usual_entries(bound):
+        return False
+    return bool(4 * n * m * bound.itemsize * bound.workspace <= get_config().memory)
+
+
+def _little_product(bound: Any, V: np.ndarray) -> np.ndarray:
+    n, m = bound.shape
+    V = np.asarray(V, dtype=bound.dtype)
+    whole = bound.product(V if V.ndim > 1 else V[:, None])
+    if whole is not None:
+        out = whole if V.ndim > 1 else whole[:, 0]
+    else:
+        work = n * m * max(V.size // m, getattr(bound.collections[0], "shape", (0, 1))[-1])
+        with _arithmetic(bound) if work > UNSHARED else nullcontext():
+            T = make_tile(bound, slice(0, n), slice(0, m))
+            with np.errstate(over="ignore", invalid="ignore"):  # refused when all is there
+                out = T @ V
+    _require_finite(bound, out, V)
+    return np.asarray(out)
+
+
+@smaller_tiles
+def _product_in_tiles(bound: Any, V: Any) -> Any:
     n, m = bound.shape
     V = bound.asarray(V)
     if V.ndim not in (1, 2) or V.shape[0] != m:

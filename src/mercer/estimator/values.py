@@ -14,7 +14,7 @@ from mercer.estimator.blocks import note_columns
 from mercer.estimator.options import SolverOptions, asks_centers
 from mercer.estimator.rows import as_stream
 from mercer.kernels import Kernel, Linear
-from mercer.operators import gram_of
+from mercer.operators import product_at
 from mercer.rkhs import feature_values
 from mercer.settings import get_config
 from mercer.solvers.risk import log_softmax
@@ -105,7 +105,8 @@ def values_of(model: Any, X: Any, weights: np.ndarray | None) -> np.ndarray:
         elif is_torch(X) and type(kernel.domain) is Vectors:
             out = values_on_device(kernel, X, model.X_fit_, model.dual_coef_)
         else:
-            out = gram_of(kernel, *kernel.domain.match(X, model.X_fit_)) @ model.dual_coef_
+            both = kernel.domain.match(X, model.X_fit_)
+            out = product_at(model, kernel, *both, model.dual_coef_)
         values: np.ndarray = model._finite(out + model.intercept_)
         return values
 

@@ -75,6 +75,10 @@ class Bound:
         X, Y = self.collections
         return self.kernel._bind(self.kernel.domain.take(X, index), Y)
 
+    def at(self, X: Any) -> Bound:
+        """Return k at new points X against all of Y, which may be used as it was prepared."""
+        return self.kernel._bind(X, self.collections[1])
+
     # -- what a kernel defines ---------------------------------------------------------------
     def verify(self) -> None:
         """Refuse what is plainly no kernel, before one half of K(X, X) stands for the other."""

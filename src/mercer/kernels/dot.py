@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from math import comb, factorial, prod
 from typing import Any
 
@@ -73,6 +74,17 @@ class DotBound(Bound):
         self._X = X
         self._x = kernel._map(X)
         self._y = self._x if Y is None else kernel._map(Y)
+
+    def at(self, X: Any) -> Bound:
+        """Return k at new points X; Y is used as it was mapped."""
+        Y = self.collections[1]
+        if not (isinstance(X, np.ndarray) and isinstance(Y, np.ndarray) and X.dtype == Y.dtype):
+            return super().at(X)
+        new = copy.copy(self)
+        new.symmetric, new.shape = False, (len(X), self.shape[1])
+        new._X, new._x, new._y = X, self.kernel._map(X), self._y
+        new.collections, new._like = (X, Y), X
+        return new
 
     def fused(self) -> Any:
         """Return what a device multiplies by without tiles: κ of inner products."""

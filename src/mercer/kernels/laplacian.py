@@ -145,7 +145,7 @@ class LaplacianBound(Bound):
 class PowerBound(RadialBound):
     """Tiles of κ(s), s = Σₖ |(xₖ−yₖ)/ℓₖ|^p with p < 2."""
 
-    rows_of = Bound.rows_of
+    rows_of, at = Bound.rows_of, Bound.at
 
     def __init__(self, kernel: Any, X: Any, Y: Any = None):
         Bound.__init__(self, kernel, X, Y)

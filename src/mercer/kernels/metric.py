@@ -68,6 +68,7 @@ def _imaginary(value: Any, hook: str) -> Any:
 
 # s = ‖x‖²+‖y‖²−2xᵀy loses about eps·max‖x‖²; beyond this absolute error differences are taken.
 CANCELLATION = {"float64": 1e-10, "float32": 1e-4}
+FINEST = {name: float(np.finfo(name).eps) for name in CANCELLATION}
 # Of a rough profile (√s at 0, say) that error shows where s is small: below this part of the
 # radius differences are taken too.
 NEAR = 1e-3
@@ -209,15 +210,16 @@ class RadialBound(Bound):
     def __init__(self, kernel: Radial, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
         self._X = X
+        self._centre: Any = None  # what points were moved by
         with np.errstate(over="ignore", invalid="ignore"):
             if not sp.issparse(X) and X.shape[0]:
                 # Distances do not change when all points move; near the origin less cancels.
                 # First move, then scale: x/ℓ of a far point is rounded, x − centre is not.
                 values = X if self.xp is np else X.detach()
                 if float(values.max()) < HUGE and float(values.min()) > -HUGE:
-                    centre = X.mean(0)
-                    X = X - centre
-                    Y = None if Y is None else Y - centre
+                    self._centre = X.mean(0)
+                    X = X - self._centre
+                    Y = None if Y is None else Y - self._centre
             self._x = x = kernel._to_metric(X)
             self._y = y = x if Y is None else kernel._to_metric(Y)
             self._sparse = sp.issparse(x)
@@ -256,6 +258,26 @@ class RadialBound(Bound):
         if self._left is not None:
             part._left = self._left[index]
         return part
+
+    def at(self, X: Any) -> Bound:
+        """Return k at new points X; Y keeps its place, norms and scaled coordinates."""
+        Y = self.collections[1]
+        if self._left is None or self._centre is None or X.dtype != Y.dtype:
+            return super().at(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = self.kernel._to_metric(X - self._centre)
+            xx = _squared_norms(x)
+            radius = float(xx.max(initial=0.0)) + float(self._yy.max(initial=0.0))
+        eps = FINEST[self._type]
+        if not eps * radius < CANCELLATION[self._type]:  # far points; those that overflow too
+            return super().at(X)
+        new = copy.copy(self)
+        new.symmetric, new.shape = False, (len(X), len(Y))
+        new._X, new._x, new._xx, new._radius = X, x, xx, radius
+        new.collections, new._like = (X, Y), X
+        new._left = np.empty((len(x), x.shape[1] + 2), x.dtype)
+        new._left[:, :-2], new._left[:, -2], new._left[:, -1] = x, xx, 1.0
+        return new
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
         self._radius = 0.0

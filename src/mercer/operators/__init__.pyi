@@ -22,6 +22,7 @@ from mercer.operators.gram import (
     Gram as Gram,
     gram_of as gram_of,
     placed as placed,
+    product_at as product_at,
     rows_on_device as rows_on_device,
     upper_half as upper_half,
 )

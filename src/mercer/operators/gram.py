@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,8 +14,11 @@ from mercer.engines.device import full_precision
 from mercer.kernels import Kernel, Precomputed, as_kernel, check_diagonal
 from mercer.memory import free_on, named_when_full, require_memory
 from mercer.operators.base import Dense, Index, OnDevice, Operator
+from mercer.settings import get_config
 
 DOUBLE = np.dtype(np.float64)
+KEPT_PART = 16  # the points of a model are kept prepared up to one part of the budget in so many
+_ready: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
 
@@ -298,6 +302,61 @@ def gram_of(
     K = Gram.__new__(Gram)
     K._hold(kernel, X, Y, keep, host)
     return K
+
+
+def product_at(owner: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.ndarray:
+    """Return K(X, Z) V at new points, for the points Z that a fitted model keeps.
+
+    What concerns Z alone is computed at the first call and kept as long as its owner, kernel and
+    Z are the same.
+
+    Parameters
+    ----------
+    owner : estimator
+        The fitted model.
+    kernel : Kernel
+        Its kernel.
+    X, Z : canonical collections
+        New points, and those of the model, matched with them.
+    V : ndarray of shape (m,) or (m, t)
+        The coefficients.
+    """
+    if not (isinstance(X, np.ndarray) and isinstance(Z, np.ndarray) and len(X) and len(Z)):
+        return gram_of(kernel, X, Z) @ V
+    if not isinstance(pick(X, Z), NumpyEngine) or KEPT_PART * Z.nbytes > get_config().memory:
+        return gram_of(kernel, X, Z) @ V
+    return np.asarray(matmul(_prepared(owner, kernel, Z).at(X), V))
+
+
+def _prepared(owner: Any, kernel: Kernel, Z: np.ndarray) -> Any:
+    """Return the kernel bound to the points of an owner, as long as all are what they were."""
+    found = _ready.get(owner)
+    told = list(_leaves(kernel))
+    if found is not None:
+        bound, points, before = found
+        if points is Z and len(before) == len(told) and all(map(_same, before, told)):
+            return bound
+    bound = kernel._bind(Z)
+    _ready[owner] = bound, Z, [v.copy() if isinstance(v, np.ndarray | list) else v for v in told]
+    return bound
+
+
+def _leaves(kernel: Kernel) -> Iterator[Any]:
+    """Yield what a kernel consists of: kinds and parameters, of parts too."""
+    yield type(kernel)
+    for value in vars(kernel).values():
+        if isinstance(value, Kernel):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _same(before: Any, now: Any) -> bool:
+    if before is now:
+        return True
+    if isinstance(now, np.ndarray | list):
+        return type(before) is type(now) and np.array_equal(before, now)
+    return False
 
 
 def upper_half(T: Any) -> Any:

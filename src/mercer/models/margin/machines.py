@@ -19,7 +19,7 @@ from mercer.estimator import (
     study_of,
 )
 from mercer.models.margin.problems import n_tasks, pair_columns
-from mercer.operators import gram_of
+from mercer.operators import gram_of, product_at
 from mercer.rkhs import Function, feature_values, linear_weights, sums_of_features
 from mercer.solvers.box import rows_kept, smo_cost
 
@@ -100,7 +100,7 @@ def _far_out(model: Any, X: Any, points: Any) -> np.ndarray | None:
 def _products(model: Any, X: Any, points: Any) -> np.ndarray:
     kernel = model.kernel_
     if not has_pairs(model) or len(model.classes_) < BY_CLASS:
-        return gram_of(kernel, X, points) @ columns_of(model)
+        return product_at(model, kernel, X, points, columns_of(model))
     # The support vectors of class c have k − 1 coefficients each, not one for every pair.
     k, ends = len(model.classes_), np.cumsum(model.n_support_)
     out = np.zeros((kernel.domain.size(X), k * (k - 1) // 2))
