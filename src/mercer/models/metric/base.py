@@ -30,7 +30,7 @@ from mercer.features import TableEncoder, read_rows
 from mercer.models.margin import SVC
 from mercer.models.metric import streams
 from mercer.models.metric.choice import Choice, Chosen, losses_for
-from mercer.models.metric.learning import LOGISTIC, EncodedRows, Shares, plan_of
+from mercer.models.metric.learning import LOGISTIC, TWICE, EncodedRows, Shares, plan_of
 from mercer.models.metric.members import class_values
 from mercer.models.metric.scores import (
     KNOTS,
@@ -46,6 +46,7 @@ from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
 FEWEST = 5  # rows
+OF_STRINGS = 0.25  # of max_time, for the choice of kernels on strings
 OVERRUN = 1.1  # of max_time, beyond which a word is said
 LEAST_WEIGHT = 1e-12  # relative to the largest
 
@@ -175,7 +176,8 @@ class FeatureMachine(BaseEstimator):
         weights = check_weights(sample_weight, len(Z), relative=True)
         if weights is not None:
             Z, y = Z.take(weights > 0), y[weights > 0]
-        return free_kernels(Z, y, classes=self._has_classes, categorical=self._said_categorical)
+        how = {"classes": self._has_classes, "categorical": self._said_categorical}
+        return free_kernels(Z, y, **how, patience=OF_STRINGS * (self.max_time or np.inf))
 
     @property
     def _said_categorical(self) -> Any:
@@ -223,7 +225,8 @@ class FeatureMachine(BaseEstimator):
         )
         with _in_its_memory():
             chosen = choice.made()
-        _tell_overrun(clock)
+        if fit:
+            _tell_overrun(clock)
         weights = chosen.together.weights
         self.encoder_, self.fingerprint_ = encoder, told
         self.knots_, self.ranked_ = scores.knots, scores.ranked
@@ -281,14 +284,19 @@ class FeatureMachine(BaseEstimator):
         scores = NormalScores(found.knots_, found.ranked_)
         found.members_ = []
         mean = streams.mean_weight(blocks)
+        longest = 0.0
         for judged in chosen.judged:
-            if found.members_ and clock.late:
+            began, rest = clock.spent, clock.rest()
+            if found.members_ and rest is not None and rest < longest:
                 break
             rows = blocks.with_points(streams.EncodedView(encoder, scores, judged.view))
             rows = rows.with_targets(found._block_targets(y, weight, judged.loss == LOGISTIC))
+            seconds = None if rest is None else rest / TWICE
             with _in_its_memory():
-                member = streams.fitted_to_blocks(judged, rows, mean, self.random_state)
+                member = streams.fitted_to_blocks(judged, rows, mean, self.random_state, seconds)
             found.members_.append(member)
+            longest = max(longest, clock.spent - began)
+        _tell_overrun(clock)
         found._keep_first(len(found.members_))
         for name in self._learned:
             setattr(self, name, getattr(found, name))

@@ -11,7 +11,9 @@ import numpy as np
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
 from mercer.models.metric.learning import (
+    AGAIN,
     HINGE,
+    KEPT,
     LOGISTIC,
     SQUARED,
     TWICE,
@@ -37,15 +39,13 @@ from mercer.models.metric.trials import (
 )
 from mercer.threads import Ticker
 
-KEPT = 2  # candidates beyond those asked for that are tried on all rows,
-AGAIN = 8  # and the most of them
 #: Metrics of one scale, and learned ones, in which logistic regressions and margins are tried;
 #: how many logistic ones where a fit takes long beside them, of few rows and of several classes.
 TRIED, TRIED_ELSE = {LOGISTIC: (3, 1), HINGE: (3, 1)}, (1, 1)
 BEHIND = 1.5  # times the least log loss, beyond which one of them is not looked at again,
 HOPELESS = 2.0  # and beyond which no other bandwidth is tried
 MARGINS = 30_000  # rows up to which margins are fitted
-INSTANT = 1e-3  # seconds of a fit that is made though no time is left
+LONGER = 1.3  # times as long as without the rows held out a fit to all may take
 FINER = 16  # trials at folds that it takes to leave out rows more finely
 PARTS = 4  # of the rows left out: what is told of one was chosen by the others
 
@@ -184,9 +184,9 @@ class Choice:
                 self._took(began, loss)
                 return True
             rest, of_one = self.trials.rest(), (self.clock.spent - began) / len(found.compared)
-            in_time = rest is None or rest > FINER * of_one
+            soon = rest is None or rest > FINER * of_one
             # in three folds of a logistic regression it is enough to leave out folds
-            if in_time and (loss == HINGE or bench.count == 2):
+            if soon and (loss == HINGE or bench.count == 2):
                 found = bench.leave_out(found, labels, self.classes)
             self._tried(began, found, f"log loss {found.error:.3g} of rows left out")
             ridge = error_of(SQUARED, judged.left_out, labels, bench.rows.w)
@@ -228,27 +228,40 @@ class Choice:
             free = np.setdiff1d(np.arange(len(rows)), self.bench)
             known = np.sort(self.rng.choice(free, self.shares.held_out, replace=False))
         if (rest := self.clock.rest()) is not None and len(rows) > LARGE:
-            how = in_time(rows.Z, rows.T, rows.like, rest / TWICE)
-            self.views = {view: replace(seen, how=how) for view, seen in self.views.items()}
+            self._in_seconds(rest / (TWICE + 1))  # a plan is rough
         whole: list[Judged] = []
         for judged in best:
-            began = self.clock.spent
             limit = self._rest_for_one(whole)
             longest = max((each.seconds for each in whole), default=0.0)
-            if whole and limit is not None and limit <= longest:
+            if limit is not None and limit <= longest:
                 break
-            limit = None if limit is None else max(limit, INSTANT)
-            seen = self.views[judged.view]
             if self.leaves_out:
-                found = Bench(seen, judged.view, fold).at_penalties(judged, (1.0,))
+                began, bench = self.clock.spent, Bench(self.views[judged.view], judged.view, fold)
+                found = bench.at_penalties(judged, (1.0,))
+                found = replace(found, seconds=self.clock.spent - began)
             else:
-                found = hold_out(judged, seen, self.labels, self.classes, known, limit)
-            if np.isfinite(found.error) or not whole:
-                whole.append(replace(found, seconds=self.clock.spent - began))
+                found = self._held_out(judged, known, limit)
+            if np.isfinite(found.error):
+                whole.append(found)
                 self.ticker.tell(f"{found.name}, all rows: left-out error {found.error:.3g}")
-        if len(whole) > 1 and np.isinf(whole[0].error):  # it was kept for want of another
-            del whole[0]
-        return whole, known
+        return whole or [self._at_least_one(best, known)], known
+
+    def _in_seconds(self, seconds: float) -> None:
+        """Let models be fitted with as many centres as there is time for."""
+        how = in_time(self.rows.Z, self.rows.T, self.rows.like, seconds)
+        self.views = {view: replace(seen, how=how) for view, seen in self.views.items()}
+
+    def _held_out(self, judged: Judged, known: np.ndarray, limit: float | None) -> Judged:
+        seen, began = self.views[judged.view], self.clock.spent
+        found = hold_out(judged, seen, self.labels, self.classes, known, limit)
+        model = found.model if self.fit else None
+        return replace(found, model=model, seconds=self.clock.spent - began)
+
+    def _at_least_one(self, best: list[Judged], known: np.ndarray) -> Judged:
+        """Return the best of what is fitted soonest, whatever it takes."""
+        judged = next((each for each in best if each.loss == SQUARED), best[0])
+        self._in_seconds((self.clock.rest() or 0.0) / AGAIN)
+        return self._held_out(judged, known, None)
 
     def _rest_for_one(self, whole: list[Judged]) -> float | None:
         """Return the seconds for another fit that leaves out rows, if all are to be made again."""
@@ -293,7 +306,8 @@ class Choice:
         """Fit the members that are given a weight, and tell what is known of rows left out.
 
         A row left out is predicted with penalties, bandwidths, rounds, weights and slopes that
-        three quarters of the rows have chosen, others than it.
+        three quarters of the rows have chosen, others than it; of rows beyond those in folds, with
+        penalties and rounds that the folds have chosen.
         """
         part = folds_of(self.key[known], PARTS, np.random.default_rng(0))
         columns = self.classes or self.rows.T.shape[1]
@@ -320,15 +334,17 @@ class Choice:
         return Chosen([whole[k] for k in kept], members, together.take(kept), left, error)
 
     def _fitted(self, judged: list[Judged]) -> list[Any]:
-        """Return the models in metrics, fitted to all rows; None where there is no time."""
+        """Return the models in metrics, fitted to all rows.
+
+        Where there is no time for that they are those that were held out from, or None.
+        """
 
         def one(k: int) -> Any:
-            rest = self.clock.rest()
-            if k and rest is not None and rest <= judged[k].seconds:
-                return None
-            metric, view, loss = judged[k].metric, judged[k].view, judged[k].loss
-            left = None if rest is None else max(rest, judged[k].seconds / TWICE, INSTANT)
-            return fitted(metric, self.views[view], self.labels, loss, max_time=left)
+            told, rest = judged[k], self.clock.rest()
+            late = rest is not None and rest <= LONGER * told.seconds
+            if late and (k or told.model is not None):
+                return told.model
+            return fitted(told.metric, self.views[told.view], self.labels, told.loss)
 
         rows = len(self.rows)  # one matrix that is large has all cores
         if rows > LARGE:

@@ -47,6 +47,8 @@ FEWEST = 20  # rows from which on a metric is learned
 MATRICES = 6  # square ones that a decomposition or a step of a descent has at once
 FACTORED = 2  # and a factorisation
 TRIALS, OF_MANY = 0.85, 0.5  # of the time, where all rows are in folds and where they are not
+KEPT = 2  # candidates beyond those asked for that are tried on all rows,
+AGAIN = 8  # and the most of them
 TWICE = 2  # a fit to all rows takes as long as the one before it that leaves out some
 QUARTER = 4  # the matrix of centres takes at most one part in so many
 SQUARED, LOGISTIC, HINGE = "squared", "logistic", "hinge"  # losses of members
@@ -289,13 +291,20 @@ def in_centers(rows: int, random_state: Any = 0, most: int = CENTERS) -> dict[st
     return {"solver": "falkon", "n_centers": count, "random_state": random_state}
 
 
-def in_time(Z: Any, T: np.ndarray, like: Any, seconds: float | None) -> dict[str, Any]:
-    """Return how a ridge regression of encoded rows is fitted in some time: with fewer centres."""
-    how, most = solver_for(len(Z), like), CENTERS
+def in_time(
+    Z: Any, T: np.ndarray | None, like: Any, seconds: float | None, random_state: Any = 0
+) -> dict[str, Any]:
+    """Return how a ridge regression of encoded rows is fitted in some time: with fewer centres.
+
+    Rows in blocks, which have no targets yet, are fitted in the span of centres in any case.
+    """
+    n = len(Z) if T is not None else Z.n_rows
+    how = in_centers(n, random_state) if T is None else solver_for(n, like)
+    most = CENTERS
     while seconds is not None and most > LEAST_CENTERS:
-        if (planned(Z, T, how, like).seconds or 0.0) <= seconds:
+        if seconds > 0 and (planned(Z, T, how, like).seconds or 0.0) <= seconds:
             break
-        how, most = in_centers(len(Z), most=most), most // 2
+        how, most = in_centers(n, random_state, most), most // 2
     return how
 
 
@@ -379,7 +388,7 @@ def plan_of(
     n = Z.n_rows if blocks else len(Z)
     T = None if blocks else np.zeros((n, outputs))
     of_fit = None if max_time is None else (1 - part_of_trials(shares)) * max_time / TWICE
-    how = in_centers(n) if T is None else in_time(Z, T, like, of_fit)
+    how = in_time(Z, T, like, of_fit)
     one = planned(Z, T, how, like)
     some = Z.first().X if blocks else Z
     some = some[np.arange(shares.learned_from) % len(some)]
@@ -387,7 +396,9 @@ def plan_of(
     trials = shares.folds * sum(TIMES[way] for way in ways)
     search = trials * (BESIDE + (of_fold.seconds or 0.0)) / threads_for(shares.folds, shares.bench)
     search = search if max_time is None else min(search, max_time)
-    fits = n_models if shares.bench == shares.rows else 2 * n_models
+    fits = n_models if shares.bench == shares.rows else TWICE * min(AGAIN, n_models + KEPT)
+    total = None if one.seconds is None else search + fits * one.seconds
+    total = total if total is None or max_time is None else min(total, max_time)
     drawn = f" of {shares.rows} that are drawn" if blocks and shares.rows < n else ""
     limit = "" if max_time is None else f", no further one after {figure(max_time)} s"
     judged = (
@@ -407,7 +418,7 @@ def plan_of(
         method="metrics",
         why=why,
         memory=max(shares.memory, one.memory),
-        seconds=None if one.seconds is None else search + fits * one.seconds,
+        seconds=total,
         owner=who(),
         alternatives=(),
     )

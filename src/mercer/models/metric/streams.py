@@ -11,7 +11,7 @@ from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_labels, check_targets
 from mercer.features import TableEncoder
-from mercer.models.metric.learning import FEWEST, LOGISTIC, in_centers
+from mercer.models.metric.learning import FEWEST, LOGISTIC, in_time
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.trials import Judged
 from mercer.models.ridge import KernelRidge
@@ -108,13 +108,17 @@ def mean_weight(blocks: RowBlocks) -> float:
     return sum(float(w.sum()) for w in known) / total if total else 1.0
 
 
-def fitted_to_blocks(judged: Judged, rows: RowBlocks, weight: float, random_state: Any) -> Any:
+def fitted_to_blocks(
+    judged: Judged, rows: RowBlocks, weight: float, random_state: Any, seconds: float | None = None
+) -> Any:
     """Return the model of a metric on encoded rows in blocks, in the span of centres.
+
+    They are as many as there are likely to be seconds for.
 
     Penalties were chosen beside weights of mean 1; the blocks have theirs, of another mean.
     """
     metric = judged.metric
-    how = in_centers(rows.n_rows, random_state) | {"alpha": weight * metric.alpha}
+    how = in_time(rows, None, None, seconds, random_state) | {"alpha": weight * metric.alpha}
     if judged.loss == LOGISTIC:
         return KernelLogisticRegression(metric.kernel, **how).fit(rows)
     return KernelRidge(metric.kernel, fit_intercept=True, **how).fit(rows)

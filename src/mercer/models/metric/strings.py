@@ -47,14 +47,19 @@ def has_free_columns(Z: Any, categorical: Sequence[str | int]) -> bool:
 
 
 def free_kernels(
-    Z: Table, y: np.ndarray, *, classes: bool, categorical: Sequence[str | int]
+    Z: Table,
+    y: np.ndarray,
+    *,
+    classes: bool,
+    categorical: Sequence[str | int],
+    patience: float = np.inf,
 ) -> dict[Any, Kernel | None]:
     """Return the kernel of each free column; None for columns that say nothing or are unreadable.
 
     Those are identifiers, constant text, dates and arrays.
     """
     found = column_kinds(Z, categorical=categorical)
-    own, _ = string_kernels(Z, y, found, classes=classes)
+    own, _ = string_kernels(Z, y, found, classes=classes, patience=patience)
     kernels: dict[Any, Kernel | None] = {}
     for (key, column), values in zip(found.items(), Z.columns, strict=True):
         if column.kind in FREE:
@@ -74,6 +79,7 @@ def string_kernels(
     *,
     classes: bool,
     random_state: Any = 0,
+    patience: float = PATIENCE,
 ) -> tuple[dict[Any, Kernel], Compared]:
     """Return a kernel for each column of strings, and what was compared.
 
@@ -92,12 +98,14 @@ def string_kernels(
         Whether y holds classes.
     random_state : int, default=0
         Seed of the rows to compare on, where they are many.
+    patience : float, default=10.0
+        Seconds after which no further kernel is tried, ten at the most.
     """
     names = [name for name, column in found.items() if column.kind == "sequence"]
     own: dict[Any, Kernel] = {}
     compared: Compared = {}
     if names and len(y) >= FEWEST:
-        clock = Clock(PATIENCE)
+        clock = Clock(min(PATIENCE, patience))
         rows = np.arange(len(y))
         if len(rows) > SAMPLE:
             rows = np.sort(np.random.default_rng(random_state).choice(rows, SAMPLE, replace=False))

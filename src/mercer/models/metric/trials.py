@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -96,7 +97,8 @@ class Judged:
     #: Predictions by all penalties, bandwidths and rounds that were compared, the best first; what
     #: is known of the best once it was left out more finely is left_out.
     compared: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
-    seconds: float = 0.0  # that a fit to all rows took which left out some
+    seconds: float = 0.0  # that it took to leave out rows of all
+    model: Any = None  # that was fitted to the others then
 
     @property
     def name(self) -> str:
@@ -156,12 +158,32 @@ def edge_for(rows: int, loss: str, classes: int) -> int:
     return int(rows * np.sqrt(max(1.0, matrices / MATRICES)))
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let trials say nothing; entered where threads are started, not in them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+class _Quiet:
+    """Let trials say nothing; entered where threads are started, not in them.
+
+    Several fits may be inside, in threads of the caller: the first to come turns the warnings of
+    the process off, the last to leave puts them back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._kept = threading.Lock(), 0, warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._kept = warnings.catch_warnings()
+                self._kept.__enter__()
+                warnings.simplefilter("ignore")
+
+    def __exit__(self, *error: Any) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._kept.__exit__(*error)
+
+
+_quiet = _Quiet()
 
 
 def ridges_left_out(problem: Any, alphas: np.ndarray, count: int) -> np.ndarray:
@@ -291,7 +313,7 @@ class Bench:
             return class_values(model, None, classes)
 
         metrics = (judged.metric,) if judged.recipe.how == "plain" else judged.metrics
-        with _quiet():
+        with _quiet:
             edge = edge_for(len(labels), LOGISTIC, classes)
             parts = each(lambda k: without_each(metrics[k]), len(metrics), edge)
         found = parts[0] if len(parts) == 1 else np.choose(self.fold[:, None], parts)
@@ -309,7 +331,7 @@ class Bench:
             return class_values(model, self.rows.Z[part == p], classes)
 
         there = np.unique(part)
-        with _quiet():
+        with _quiet:
             edge = edge_for(len(labels), judged.loss, classes)
             of_parts = each(lambda k: outside(int(there[k])), len(there), edge)
         found = np.empty((len(labels), of_parts[0].shape[1]))
@@ -338,7 +360,7 @@ def hold_out(
     rest = np.setdiff1d(np.arange(len(rows)), held)
     of_rest, there = rows.take(rest), rows.take(held)
     of_labels = None if labels is None else labels[rest]
-    with _quiet():
+    with _quiet:
         model = fitted(judged.metric, of_rest, of_labels, judged.loss, max_time=max_time)
     with computing_where(rows.like):
         found = class_values(model, there.Z, classes)
@@ -348,4 +370,4 @@ def hold_out(
         error = error_of(judged.loss, found, labels[held], there.w)
     if clock.late and not model.solution_.converged:
         error = np.inf
-    return replace(judged, error=error, left_out=found, compared=found[None])
+    return replace(judged, error=error, left_out=found, compared=found[None], model=model)

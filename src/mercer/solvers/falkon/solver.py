@@ -200,10 +200,6 @@ class Falkon:
             s = run.go(s if going else run.begin(s, made.apply), made.apply)
             if run.limit or not names or not (s.best > 1.0).any():
                 break
-            rest = run.clock.rest()
-            if rest is not None and rest < run.clock.spent:
-                run.limit = "time"  # the next preconditioner takes longer than the one before
-                break
             s = run.anew(s) if s.slow and run.name == "falkon" else run.retake(s)
             going = False
         if not run.limit and not s.slow:
