@@ -7,7 +7,8 @@
 #   make laws    the laws and the classes that they are asked of
 #   make house   how the house stands against its measures, and its drawing
 #   make bench   timings against peers       make docs    the manual, as HTML
-#   make bench-gpu  the same on a CUDA device
+#   make sweep   a wide grid and workloads drawn at random against peers (DRAW= SEED=)
+#   make bench-gpu  the same as bench on a CUDA device
 #   make arena   tables against boosting on ten real tables, about ten minutes
 #   make arena-whole  the same on all tables, with every method: a night
 #   make torture hostile calls, Ctrl-C, damaged files, killed writers, certificates: an hour (MINUTES= SEED=)
@@ -31,10 +32,11 @@ TORCH_STAMP = $(VENV)/.torch-$(shell printf '%s' '$(TORCH)' | tr -c 'A-Za-z0-9.'
 JOBS  ?= 2
 MINUTES ?= 60
 SEED  ?= 0
+DRAW  ?= 60
 CODE  := src tests examples benchmarks docs tools
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test test-minimum test-newest check laws house bench bench-gpu arena arena-whole torture docs lint format format-check types imports torch triton pytest clean
+.PHONY: help demo test test-minimum test-newest check laws house bench sweep bench-gpu arena arena-whole torture docs lint format format-check types imports torch triton pytest clean
 .NOTPARALLEL:
 
 help:
@@ -152,6 +154,11 @@ bench: $(VENV)/.bench
 	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(INSTALL) --group bench-torch; \
 	else echo "torch is not installed (make torch): GPyTorch's row is left out"; fi
 	$(BIN)/python benchmarks/run.py
+
+# Nothing beside it: it times calls of microseconds.
+sweep: $(VENV)/.bench
+	$(BIN)/python benchmarks/sweep.py --draw $(DRAW) --seed $(SEED)
+	$(BIN)/python benchmarks/sweep.py --auto 30 --seed $(SEED)
 
 bench-gpu: $(VENV)/.package torch
 	$(BIN)/python benchmarks/gpu.py $(ROWS)

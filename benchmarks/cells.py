@@ -151,8 +151,8 @@ def svc_predict(n: int, d: int, rows: int = 1000, C: float = 1.0) -> Works:
     """Predictions by a fit of n rows."""
     X, y = classes(n, d)
     New = classes(rows, d, 1)[0]
-    models = _svc(d, C, "rbf")
-    return {name: lambda m=m.fit(X, y): m.predict(New) for name, m in models.items()}
+    models = {name: m.fit(X, y) for name, m in _svc(d, C, "rbf").items()}
+    return {name: lambda m=m: m.predict(New) for name, m in models.items()}
 
 
 def svr_fit(n: int, d: int, C: float = 1.0) -> Works:
@@ -225,7 +225,9 @@ def _processes(d: int, optimizer: Any) -> tuple[Any, Any]:
         ours = mercer.GaussianProcessRegressor(RBF(width(d)), noise=noise, optimizer=None)
         return ours, PeerGPR(peer_kernels.RBF(width(d)), alpha=noise, optimizer=None)
     ours = mercer.GaussianProcessRegressor(1.0 * RBF(width(d)))
-    peer = peer_kernels.ConstantKernel() * peer_kernels.RBF(width(d)) + peer_kernels.WhiteKernel(noise)
+    peer = peer_kernels.ConstantKernel() * peer_kernels.RBF(width(d)) + peer_kernels.WhiteKernel(
+        noise
+    )
     return ours, PeerGPR(peer, normalize_y=True)
 
 
@@ -489,8 +491,11 @@ WORKS: dict[str, Work] = {
         "Search", svc_search, _sizes((300, 10), (1000, 20)) + _sizes((1000, 20), jobs=2), 1000
     ),
     "Nystroem fit": Work(
-        "Approximations", nystroem_fit, _sizes((20000, 20), m=300) + _sizes((20000, 20), m=1000),
-        20000, {"m": (50, 300)},
+        "Approximations",
+        nystroem_fit,
+        _sizes((20000, 20), m=300) + _sizes((20000, 20), m=1000),
+        20000,
+        {"m": (50, 300)},
     ),
     "Nystroem transform": Work(
         "Approximations",

@@ -105,8 +105,8 @@ def values_of(model: Any, X: Any, weights: np.ndarray | None) -> np.ndarray:
         elif is_torch(X) and type(kernel.domain) is Vectors:
             out = values_on_device(kernel, X, model.X_fit_, model.dual_coef_)
         else:
-            both = kernel.domain.match(X, model.X_fit_)
-            out = product_at(model, kernel, *both, model.dual_coef_)
+            new, points = kernel.domain.match(X, model.X_fit_)
+            out = product_at(model, kernel, new, points, model.dual_coef_)
         values: np.ndarray = model._finite(out + model.intercept_)
         return values
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer import checks, state
 from mercer.domains import RowBlocks, Table, is_missing, library_of, to_host, told_of_rows
 from mercer.domains.blocks import Block, no_weight
-from mercer.domains.tables import is_frame
+from mercer.domains.tables import holds_dates, is_frame
 from mercer.errors import InvalidInput, WrongType, naming, speaks, users_level, who
 from mercer.estimator import set_params, takes_blocks
 from mercer.features.coordinates import PrincipalCoordinates
@@ -175,7 +175,7 @@ def _kind(values: np.ndarray, name: str) -> str:
         return "category"
     if values.dtype.kind == "c":
         raise InvalidInput(f"{who()}: column {name!r}: Complex data not supported.")
-    if values.dtype.kind in "mM":
+    if holds_dates(values):
         raise InvalidInput(
             f"{who()}: column {name!r} holds dates; turn it into a number first, "
             "for example days since a fixed date, or drop it."
@@ -223,6 +223,7 @@ def _key(value: Any) -> str | None:
 
 
 _HALF = 2.0**-0.5
+_NAMED = 20  # rows from which a category of one row each is told of
 _FAR = 1e8  # of the middle half of a column, from where a number is told of
 _BLOCKS = 4  # so many are read, encoded, held and multiplied at once
 _CATEGORY = 2000  # bytes of memory that a category is worth at least
@@ -371,6 +372,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             known: tuple[str | None, ...] = ()
             if kind == "category":
                 count = _counted({}, column.labels(), weight)
+                if column.name not in forced:
+                    _tell_of_names(column.name, len(count), len(column.values))
                 known = _frequent(count, int(self.max_categories))
             categories.append(known)
             if kind == "number":
@@ -584,6 +587,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _tell_of_names(column: str, categories: int, rows: int) -> None:
+    """Warn of a column that names each row, as identifiers and dates written as text do."""
+    if categories == rows >= _NAMED:
+        warnings.warn(
+            f"{who()}: column {column!r} holds {rows} texts, all of them different; as a category "
+            "it says nothing of other rows. Leave it out, or turn it into numbers: of dates, for "
+            "example, days since a fixed date.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
 
 
 def _tell_of_far_cell(column: NamedColumn) -> None:

@@ -317,3 +317,20 @@ def test_a_cell_beside_which_others_are_equal_is_told_of():
         TableEncoder().fit({"x": np.append(np.zeros(20), 1e9)})  # the middle half is one number
     with pytest.warns(UserWarning, match="column 'x' holds 1e\\+50 at row 20; .* next to equal"):
         TableEncoder().fit({"x": np.append(x, 1e50)})
+
+
+def test_a_column_that_names_each_row_is_told_of():
+    names = [f"u{i:03d}" for i in range(30)]
+    with pytest.warns(UserWarning, match="column 'id' holds 30 texts, all of them different"):
+        TableEncoder().fit({"id": names})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder(["id"]).fit({"id": names})  # somebody says that it is a category
+        TableEncoder().fit({"id": [*names, names[0]]})
+
+
+def test_dates_with_a_time_zone_are_dates():
+    days = pd.date_range("2026-01-01", periods=5, tz="Europe/Berlin")
+    for column in (days, days.tz_localize(None).to_period("D")):
+        with pytest.raises(InvalidInput, match="column 'day' holds dates; turn it into a number"):
+            TableEncoder().fit(pd.DataFrame({"day": column}))

@@ -451,8 +451,7 @@ def _tell_overrun(clock: Clock) -> None:
     if clock.limit is not None and clock.spent > OVERRUN * clock.limit + 0.5:
         warnings.warn(
             f"{who()}: max_time={clock.limit:g} s is too short for one metric and the fits to all "
-            f"rows, which are made in any case and took {clock.spent:.2g} s; allow more time, or "
-            "learn from fewer rows with a smaller max_rows.",
+            f"rows, which are made in any case and took {clock.spent:.2g} s; allow more time.",
             UserWarning,
             stacklevel=users_level(),
         )

@@ -43,8 +43,8 @@ def fitted(
         there = None
         model = SVC(metric.kernel, C=1 / metric.alpha, decision_function_shape="ovo", **how)
     else:
-        exactly = rows.how is None or "n_centers" not in rows.how
-        centres = solver_for(len(rows)) if exactly else rows.how
+        given = rows.how or {}
+        centres = given if "n_centers" in given else solver_for(len(rows))
         there = there if centres else None
         model = KernelLogisticRegression(metric.kernel, alpha=metric.alpha, **centres, **how)
     with computing_where(there):
