@@ -22,9 +22,9 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     lines = [
         "# How fast",
         "",
-        "Times of mercer beside scikit-learn's on the same work, warm calls in one process, nothing "
-        "else computing. A ratio of 2 means that the other takes twice as long. `make sweep` prints "
-        "all cells; those drawn at random are in the means too.",
+        "Times of mercer beside scikit-learn's on the same work: warm calls in one process, and "
+        "nothing else computing. A ratio of 2 means that the other takes twice as long. "
+        "`make sweep` prints all cells; those drawn at random are in the means too.",
         "",
         f"![Seconds over the number of rows, mercer and its peer]({path.with_suffix('.svg').name})",
         "",
