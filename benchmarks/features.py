@@ -1,7 +1,11 @@
-"""Feature machines, the default of tables: fits of several sizes and widths, and predictions."""
+"""Feature machines, the default of tables: fits of several sizes and widths, and predictions.
+
+MANY=50000 in the environment takes so many rows, and nothing else: minutes for each of three fits.
+"""
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import numpy as np
@@ -11,13 +15,16 @@ from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
 
 __all__ = ["rows"]
 
-LIMITS = {1000: "≤ 5 s", 5000: "≤ 60 s"}
+LIMITS = {1000: "≤ 5 s", 5000: "≤ 60 s", 50_000: "≤ 600 s"}
 
 
 def rows(sizes: tuple[int, ...] = (180, 440, 1000, 5000)) -> list[Row]:
     """Time a fit of numbers, of two and of four classes; of 1000 rows with 30 columns too."""
     out = []
-    for n, d in [*((n, 10) for n in sizes), (1000, 30)]:
+    shapes = [*((n, 10) for n in sizes), (1000, 30)]
+    if many := int(os.environ.get("MANY", "0")):
+        shapes = [(many, 10)]
+    for n, d in shapes:
         X, y = _waves(n, d)
         works = {
             "numbers": (FeatureMachineRegressor(), y),
@@ -30,7 +37,7 @@ def rows(sizes: tuple[int, ...] = (180, 440, 1000, 5000)) -> list[Row]:
             (fit,) = best_of(1, partial(model.fit, X, target))
             work = f"feature machine fit n={n} d={d}, {name}"
             out.append(Row(work, fit, note=LIMITS.get(n, "")))
-            if n == 5000:
+            if n >= 5000:
                 New, _ = _waves(10_000, d, seed=1)
                 works_of_new = partial(model.predict, New), partial(model.predict, New[:1])
                 many, one = best_of(3, *works_of_new)

@@ -242,7 +242,7 @@ def lift(value: Any, sign: str) -> Kernel:
 class SumBound(CombinedBound):
     """Tiles K₁ + K₂."""
 
-    fresh = True
+    fresh = plain = True
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return the sum of the tiles, in the memory of one of them where that is its own."""
@@ -315,7 +315,7 @@ class Sum(Combination):
 class ProductBound(CombinedBound):
     """Tiles K₁ ∘ K₂, or c·K where one factor is a constant."""
 
-    fresh = True
+    fresh = plain = True
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return the product of the factors' tiles; of a constant no tile is made."""
@@ -420,6 +420,8 @@ class Product(Combination):
 
 class EntrywiseBound(CombinedBound):
     """Tiles f(K), entry by entry."""
+
+    plain = True
 
     def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
         """Apply f."""

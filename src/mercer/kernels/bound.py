@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -169,6 +170,8 @@ class CombinedBound(Bound):
     of cotangents ∂L/∂K_part.
     """
 
+    plain = False  # all that depends on the points is in the parts
+
     def __init__(self, kernel: Any, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
         self.parts = []
@@ -193,6 +196,24 @@ class CombinedBound(Bound):
         for part in self.parts:
             if part.kernel._indifferent:
                 part.follow(self)
+
+    def at(self, X: Any) -> Bound:
+        """Return k at new points X; the parts use Y as they prepared it."""
+        Y, kernel = self.collections[1], self.kernel
+        rows = isinstance(X, np.ndarray) and isinstance(Y, np.ndarray) and X.dtype == Y.dtype
+        if not (self.plain and rows and X.dtype.kind == "f" and self.xp is np):
+            return super().at(X)
+        new = copy.copy(self)
+        new.symmetric, new.shape = False, (len(X), self.shape[1])
+        new.collections = X, Y
+        pairs = zip(self.parts, kernel._kernels(), strict=True)
+        new.parts = [part.at(kernel._seen_by(k, X)) for part, k in pairs]
+        for part in new.parts:
+            if part.kernel._indifferent:
+                part.follow(self)
+        new.slow = any(part.slow for part in new.parts)
+        new.workspace = max(part.workspace for part in new.parts) + len(new.parts)
+        return new
 
     def follow(self, lead: Bound) -> None:
         """Take over the kind of array of another bound kernel, parts included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from math import comb, factorial, prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -81,10 +81,13 @@ class DotBound(Bound):
         if not (isinstance(X, np.ndarray) and isinstance(Y, np.ndarray) and X.dtype == Y.dtype):
             return super().at(X)
         new = copy.copy(self)
-        new.symmetric, new.shape = False, (len(X), self.shape[1])
-        new._X, new._x, new._y = X, self.kernel._map(X), self._y
-        new.collections, new._like = (X, Y), X
-        return new
+        new.symmetric, new.shape, new.collections = False, (len(X), self.shape[1]), (X, Y)
+        return new.with_rows(X)
+
+    def with_rows(self, X: Any) -> Self:
+        """Take points as rows."""
+        self._X, self._x, self._like = X, self.kernel._map(X), X
+        return self
 
     def fused(self) -> Any:
         """Return what a device multiplies by without tiles: κ of inner products."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -251,13 +251,16 @@ class RadialBound(Bound):
 
     def rows_of(self, index: np.ndarray) -> Bound:
         """Return k on some of the rows; the other side is used as it was prepared."""
-        part = copy.copy(self)
-        part.symmetric, part.shape = False, (len(index), self.shape[1])
-        part._X, part._x, part._xx = self._X[index], self._x[index], self._xx[index]
-        part.collections = part._X, self.collections[1]
-        if self._left is not None:
-            part._left = self._left[index]
-        return part
+        left = None if self._left is None else self._left[index]
+        some = self._X[index], self._x[index], self._xx[index]
+        return copy.copy(self).with_rows(*some, left, self._radius)
+
+    def with_rows(self, X: Any, x: Any, xx: Any, left: Any, radius: float) -> Self:
+        """Take points, prepared, as rows; no two are farther from one another than a radius."""
+        self.symmetric, self.shape = False, (len(X), self.shape[1])
+        self.collections, self._like = (X, self.collections[1]), X
+        self._X, self._x, self._xx, self._left, self._radius = X, x, xx, left, radius
+        return self
 
     def at(self, X: Any) -> Bound:
         """Return k at new points X; Y keeps its place, norms and scaled coordinates."""
@@ -271,13 +274,9 @@ class RadialBound(Bound):
         eps = FINEST[self._type]
         if not eps * radius < CANCELLATION[self._type]:  # far points; those that overflow too
             return super().at(X)
-        new = copy.copy(self)
-        new.symmetric, new.shape = False, (len(X), len(Y))
-        new._X, new._x, new._xx, new._radius = X, x, xx, radius
-        new.collections, new._like = (X, Y), X
-        new._left = np.empty((len(x), x.shape[1] + 2), x.dtype)
-        new._left[:, :-2], new._left[:, -2], new._left[:, -1] = x, xx, 1.0
-        return new
+        left = np.empty((len(x), x.shape[1] + 2), x.dtype)
+        left[:, :-2], left[:, -2], left[:, -1] = x, xx, 1.0
+        return copy.copy(self).with_rows(X, x, xx, left, radius)
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
         self._radius = 0.0

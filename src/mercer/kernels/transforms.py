@@ -14,7 +14,7 @@ from mercer.domains.tables import select
 from mercer.errors import InvalidInput, speaks, who
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
-from mercer.kernels.bound import CombinedBound
+from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.metric import HUGE
 from mercer.kernels.parameters import _short, check_callable
@@ -46,6 +46,8 @@ class Mapped(Combination):
 class MappedBound(CombinedBound):
     """Tiles of the kernel on the images of the points."""
 
+    plain = True
+
     def __init__(self, kernel: Mapped, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
         self.fresh = self.parts[0].fresh
@@ -61,6 +63,8 @@ class MappedBound(CombinedBound):
 
 class WarpedBound(CombinedBound):
     """Tiles of the kernel on f(X); its gradient would need the Jacobian of f."""
+
+    plain = True
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Refuse."""
@@ -100,12 +104,30 @@ class Warped(Mapped):
         return f"{_factor(self.kernel, '.')}.warp({getattr(self.function, '__name__', 'f')})"
 
 
+def _within_reach(X: Any) -> bool:
+    """Whether points may be moved without an overflow."""
+    values = X.detach() if is_torch(X) else X
+    return bool(len(X)) and float(values.max()) < HUGE and float(values.min()) > -HUGE
+
+
+def _moved(centre: Any, X: Any, Y: Any) -> tuple[Any, Any]:
+    if centre is None:
+        return X, Y
+    return X - centre, None if Y is None else Y - centre
+
+
 class InMetricBound(MappedBound):
     """Tiles of the kernel on AX."""
 
     def __init__(self, kernel: InMetric, X: Any, Y: Any = None):
-        X, Y = kernel._moved(X, Y)
-        super().__init__(kernel, X, Y)
+        self._points, self._centre = X if Y is None else Y, kernel._centre(X)
+        super().__init__(kernel, *_moved(self._centre, X, Y))
+
+    def at(self, X: Any) -> Bound:
+        """Return k at new points X, moved as those of Y were."""
+        if self._centre is None or not _within_reach(X):
+            return self.kernel._bind(X, self._points)
+        return super().at(X - self._centre)
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the gradient by the chain rule, AᵀG."""
@@ -201,18 +223,14 @@ class InMetric(Mapped):
             )
         return Z
 
-    def _moved(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """Return both collections moved to their centre, where k sees differences alone.
+    def _centre(self, X: Any) -> Any:
+        """Return what points are moved by where k sees differences alone; else None.
 
         Ax of far points is rounded relative to x, and A(x − centre) is not.
         """
-        if sp.issparse(X) or not len(X) or not stationary(self.kernel):
-            return X, Y
-        values = X.detach() if is_torch(X) else X
-        if not (float(values.max()) < HUGE and float(values.min()) > -HUGE):
-            return X, Y
-        centre = X.mean(0)
-        return X - centre, None if Y is None else Y - centre
+        if sp.issparse(X) or not len(X) or not stationary(self.kernel) or not _within_reach(X):
+            return None
+        return X.mean(0)
 
     def metric_vjp(self, X: Any, W: Any, Y: Any = None) -> Any:
         """Return Σᵢⱼ Wᵢⱼ ∂k(Axᵢ, Ayⱼ)/∂A, shape (r, d), tile by tile.
@@ -232,7 +250,8 @@ class InMetric(Mapped):
         array([[10., 20.]])
         """
         kernel = self._ready(X, Y)
-        X, Y = kernel._moved(*kernel._checked(X, Y))
+        X, Y = kernel._checked(X, Y)
+        X, Y = _moved(kernel._centre(X), X, Y)
         W = W if is_torch(W) else np.asarray(W)
         shape = (X.shape[0], X.shape[0] if Y is None else Y.shape[0])
         if tuple(W.shape) != shape:

@@ -304,15 +304,15 @@ def gram_of(
     return K
 
 
-def product_at(owner: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.ndarray:
+def product_at(model: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.ndarray:
     """Return K(X, Z) V at new points, for the points Z that a fitted model keeps.
 
-    What concerns Z alone is computed at the first call and kept as long as its owner, kernel and
+    What concerns Z alone is computed at the first call and kept as long as its model, kernel and
     Z are the same.
 
     Parameters
     ----------
-    owner : estimator
+    model : estimator or Function
         The fitted model.
     kernel : Kernel
         Its kernel.
@@ -325,19 +325,19 @@ def product_at(owner: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.
         return gram_of(kernel, X, Z) @ V
     if not isinstance(pick(X, Z), NumpyEngine) or KEPT_PART * Z.nbytes > get_config().memory:
         return gram_of(kernel, X, Z) @ V
-    return np.asarray(matmul(_prepared(owner, kernel, Z).at(X), V))
+    return np.asarray(matmul(_prepared(model, kernel, Z).at(X), V))
 
 
-def _prepared(owner: Any, kernel: Kernel, Z: np.ndarray) -> Any:
-    """Return the kernel bound to the points of an owner, as long as all are what they were."""
-    found = _ready.get(owner)
+def _prepared(model: Any, kernel: Kernel, Z: np.ndarray) -> Any:
+    """Return the kernel bound to the points of a model, as long as all are what they were."""
+    found = _ready.get(model)
     told = list(_leaves(kernel))
     if found is not None:
         bound, points, before = found
         if points is Z and len(before) == len(told) and all(map(_same, before, told)):
             return bound
-    bound = kernel._bind(Z)
-    _ready[owner] = bound, Z, [v.copy() if isinstance(v, np.ndarray | list) else v for v in told]
+    bound = pick(Z).bound(kernel, Z, None)
+    _ready[model] = bound, Z, [v.copy() if isinstance(v, np.ndarray | list) else v for v in told]
     return bound
 
 

@@ -21,6 +21,7 @@ from mercer.domains import (
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.memory import require_memory
+from mercer.operators import product_at
 from mercer.rkhs.features import few_features, sums_of_features
 
 
@@ -255,9 +256,14 @@ class Function:
         else:
             # Points that happen to be the same object are still new points: White, for one, asks.
             X = apart(domain, X) if X is self.points else X
-            values = self.kernel.matmul(X, self.points, self.coef)
+            X = domain.check(X)
+            both = domain.match(X, self.points)
+            if domain.holds_points and all(isinstance(Z, np.ndarray) for Z in both):
+                values = product_at(self, self.kernel, *both, self.coef)
+            else:
+                values = self.kernel.matmul(X, self.points, self.coef)
             if isinstance(self.points, np.ndarray) and not is_torch(values):
-                near = sums_of_features(self.kernel, self.points, self.coef, domain.check(X))
+                near = sums_of_features(self.kernel, self.points, self.coef, X)
                 values = values if near is None else near.astype(values.dtype, copy=False)
         if is_torch(values):
             return values + _like(self.offset, values)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError
+from mercer.memory import on_gpu
 from mercer.models.metric.learning import (
     AGAIN,
     HINGE,
@@ -346,8 +347,8 @@ class Choice:
                 return told.model
             return fitted(told.metric, self.views[told.view], self.labels, told.loss)
 
-        rows = len(self.rows)  # one matrix that is large has all cores
-        if rows > LARGE:
+        rows = len(self.rows)  # one matrix that is large has all cores, and a GPU is one
+        if rows > LARGE or on_gpu(self.rows.like):
             return [*map(one, range(len(judged)))]
         dear = LOGISTIC if any(each.loss == LOGISTIC for each in judged) else SQUARED
         return each(one, len(judged), edge_for(rows, dear, self.classes))

@@ -27,10 +27,11 @@ from mercer.models.ridge.spectrum import (
     RidgeFit,
     dual_certificate,
     primal_certificate,
+    shows_rounding,
 )
 from mercer.operators import gram_of
 from mercer.settings import get_config
-from mercer.solvers import DenseEigen, Eigen, factor
+from mercer.solvers import CholeskyFactor, DenseEigen, Eigen, factor
 
 PATH_COLUMNS = 256
 # Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
@@ -298,6 +299,9 @@ class LeastSquares:
         z = a / self.s[:, None]
         Ka = (f.matmul(z) - alpha * z) / self.s[:, None]
         solution = dual_certificate(self, a, b, Ka, alpha, f.jitter)
+        if isinstance(f, CholeskyFactor) and shows_rounding(f.trace() / f.n, z, solution):
+            Ka = (f.matmul(z, wide=True) - alpha * z) / self.s[:, None]
+            solution = dual_certificate(self, a, b, Ka, alpha, f.jitter)
         return RidgeFit(self.spread(a), None, b, alpha, solution)
 
     # -- primal -------------------------------------------------------------------------------

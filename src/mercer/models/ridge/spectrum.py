@@ -45,6 +45,13 @@ def dual_certificate(
     return _solution(p, a, residual, primal, gap, alpha, jitter)
 
 
+def shows_rounding(diagonal: float, z: np.ndarray, solution: Solution) -> bool:
+    """Whether rounding of Kz, with so large entries of K, may be a part of the gap that is told."""
+    error = float(np.finfo(float).eps) * diagonal * float(abs(z).sum(0).max(initial=0.0))
+    told = RESIDUAL_TOLERANCE * max(float(solution.primal or 0.0), TINY)
+    return 0.5 * len(z) * error**2 > 1e-3 * told
+
+
 def primal_certificate(
     p: LeastSquares,
     v: np.ndarray,

@@ -137,7 +137,7 @@ class CholeskyFactor(TriangularFactor):
         """
         return self._triangular(B, both=False, overwrite=overwrite)
 
-    def matmul(self, B: Any) -> np.ndarray:
+    def matmul(self, B: Any, wide: bool = False) -> np.ndarray:
         """Return (K + D) B, without jitter, from the entries of K that the factorisation leaves.
 
         With it a residual can be computed although K was overwritten; 2n² flops a column.
@@ -146,18 +146,24 @@ class CholeskyFactor(TriangularFactor):
         ----------
         B : array-like of shape (n,) or (n, t)
             What to multiply; not changed.
+        wide : bool, default=False
+            Whether to sum in the longest floating-point numbers of the machine, some fifty times
+            slower: for a residual of which rounding would be a part.
 
         Returns
         -------
         ndarray
-            Same shape as B, float64.
+            Same shape as B, float64, or longdouble with `wide`.
         """
         B = self._checked(np.asarray(B, dtype=np.float64))
         diagonal = self._diagonal if B.ndim == 1 else self._diagonal[:, None]
-        a, out = self._a, np.ascontiguousarray(diagonal * B)
+        number = np.longdouble if wide else np.float64
+        a, B, diagonal = self._a, B.astype(number, copy=False), diagonal.astype(number, copy=False)
+        out = np.ascontiguousarray(diagonal * B)
         for i in range(0, self.n, _BLOCK):
             j = min(i + _BLOCK, self.n)
-            corner, right = np.triu(a[i:j, i:j], 1), a[i:j, j:]
+            band = a[i:j, i:].astype(number, copy=False)
+            corner, right = np.triu(band[:, : j - i], 1), band[:, j - i :]
             out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
             out[j:] += right.T @ B[i:j]
         return out
