@@ -49,7 +49,7 @@ class KernelExpectileRegressor(RegressorMixin, KernelEstimator):
     @speaks  # messages begin with the name of the class
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to points X and targets y; a weight of 2 is the row given twice."""
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             # check
             check_parameters(self)
             kernel = self._kernel()

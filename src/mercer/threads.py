@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache, partial
 from queue import Empty, Full, Queue
@@ -71,6 +71,50 @@ class _SingleThreadedBLAS:
 single_threaded_blas = _SingleThreadedBLAS()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=single_threaded_blas.begin_anew)
+
+
+#: Rows up to which one thread of BLAS is as fast as several where cores are idle, and a hundred
+#: times as fast where they are not: one that has no core lets the others wait, at each step.
+ALONE = 700
+#: Rows up to which it is looked whether cores are idle; what takes longer may outlast who is there.
+LOOKED = 4000
+
+
+def blas_for(rows: Any) -> AbstractContextManager:
+    """Hold BLAS to one thread for work on matrices of few rows, or of some where cores are busy.
+
+    Parameters
+    ----------
+    rows : int or collection
+        How many, or what is as long; what has no length is long.
+    """
+    if not isinstance(rows, int):
+        shape = getattr(rows, "shape", None)
+        try:
+            rows = shape[0] if shape else len(rows)
+        except TypeError:
+            return nullcontext()
+    alone = rows <= ALONE or (rows <= LOOKED and is_crowded())
+    return single_threaded_blas() if alone else nullcontext()
+
+
+def is_crowded() -> bool:
+    """Whether other processes keep so many cores busy that less than half of ours would be idle.
+
+    Linux tells how many threads run at this moment, our own among them; elsewhere it is not known.
+    """
+    try:
+        with open("/proc/loadavg") as told:
+            running = int(told.read().split()[3].partition("/")[0])
+        cores = os.cpu_count() or 1
+        if running <= 1 or 2 * (cores - (running - 1)) > get_config().threads:
+            return False
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/stat") as told:
+                running -= told.read().rpartition(")")[2].split()[0] == "R"
+    except (OSError, ValueError, IndexError):
+        return False
+    return 2 * (cores - running) <= get_config().threads
 
 
 @contextmanager

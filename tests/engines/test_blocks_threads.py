@@ -1,5 +1,8 @@
 """The loop over tiles among threads: Ctrl-C, exceptions, BLAS, many callers, progress."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -144,6 +147,41 @@ def test_the_last_to_leave_restores_blas():
     leave.set()
     worker.join()
     assert blas_threads() == before
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_fits_of_few_rows_have_one_thread_of_blas(rng, monkeypatch, crowded):
+    """Of some more rows too, where other processes keep the cores busy; large ones have all."""
+    monkeypatch.setattr(progress, "is_crowded", lambda: crowded)
+    before = blas_threads()
+    for rows, alone in ((progress.ALONE, True), (progress.ALONE + 1, crowded)):
+        with progress.blas_for(rows):
+            assert blas_threads() == ([1] * len(before) if alone else before)
+        with progress.blas_for(rng.standard_normal((rows, 2))):
+            assert blas_threads() == ([1] * len(before) if alone else before)
+    for many in (progress.LOOKED + 1, iter([1])):  # no length: it may be long
+        with progress.blas_for(many):
+            assert blas_threads() == before
+    seen = []
+    model = mercer.KernelRidge(FromFunction(lambda a, b: seen.append(blas_threads()) or a @ b))
+    model.fit(rng.standard_normal((3, 2)), np.arange(3.0))
+    assert set(seen[0]) == {1} and blas_threads() == before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what runs")
+def test_a_machine_is_crowded_where_others_use_its_cores():
+    spin = "import os, sys, time\nend = time.time() + 60\nwhile time.time() < end: pass"
+    spinning = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(os.cpu_count())]
+    try:
+        for _ in range(100):  # until they have started
+            if found := progress.is_crowded():
+                break
+            time.sleep(0.05)
+        assert found
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
 
 
 def test_limits_of_the_users_own_are_kept(rng):

@@ -41,6 +41,7 @@ from mercer.estimator.plan import tell_plan
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
 from mercer.rkhs import Function
+from mercer.threads import blas_for
 
 HEAVIEST = 1e305  # weights together, which are multiplied by losses and kernel values
 LARGE = 1e150  # coefficients whose products with kernel values may overflow
@@ -124,13 +125,17 @@ class TakesKernel:
         name_keywords(cls)
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Forget an earlier fit, and bring it back when this one fails or is interrupted."""
+    def _all_or_nothing(self, X: Any) -> Iterator[None]:
+        """Forget an earlier fit, and bring it back when this one fails or is interrupted.
+
+        Of few points BLAS is held to one thread.
+        """
         before = dict(vars(self))
         try:
             for name in self._learned:
                 self.__dict__.pop(name, None)
-            yield
+            with blas_for(X):
+                yield
         except BaseException:
             self.__dict__ = before  # in one step, so that a second Ctrl-C finds it whole
             raise

@@ -57,7 +57,7 @@ class ApproximateFeatures(
         estimator
             The fitted map itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._learn(*self._begin(X, sample_weight))
         return self
 

@@ -208,7 +208,7 @@ class SparseCounts(  # type: ignore[call-arg]
         return self._matrix(self._counts(self.kernel_, X, known=True))
 
     def _learn(self, X: Any) -> list[Counts]:
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             kernel = kernel.fit_params(X)

@@ -169,7 +169,7 @@ class Nystroem(ApproximateFeatures):
         if isinstance(X, RowBlocks):
             return self.fit(X, y, sample_weight).transform(X)
         precision = np.float32 if is_single(X) else np.float64
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel, X, weights, rng, rows = self._begin(X, sample_weight)
             self._choose(kernel, X, weights, rng, rows)
             out = self._room(X, precision)

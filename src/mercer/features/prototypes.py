@@ -256,7 +256,7 @@ class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel,
         Prototypes
             The fitted map itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)

@@ -101,7 +101,7 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
         sample_weight : float or array of shape (n,), optional
             Weights; a weight of 2 is the row given twice, 0 the row left out.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)

@@ -196,7 +196,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         DPMeans
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             checks.check_parameters(self)
             penalty = None if self.penalty is None else float(self.penalty)
             points, space, shift = self._space(X, sample_weight)

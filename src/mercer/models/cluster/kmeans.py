@@ -271,7 +271,7 @@ class KernelKMeans(
         KernelKMeans
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             asked = self._asked(kernel, X, sample_weight)

@@ -471,7 +471,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         SpectralClustering
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             checks.check_parameters(self)
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)

@@ -362,7 +362,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         KDEClassifier
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = smoothing(self.kernel)
             checks.check_parameters(self)
             X = self._rows(X, kernel, reset=True)

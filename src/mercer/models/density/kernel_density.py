@@ -489,7 +489,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         KernelDensity
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = smoothing(self.kernel, self.metric)
             points = self._rows(X, kernel, reset=True)
             weights = check_weights(sample_weight, len(points), relative=True)

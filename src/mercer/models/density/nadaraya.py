@@ -408,7 +408,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
         NadarayaWatson
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             space, _ = self._space(), self._degree
             X = self._points(X, space, reset=True)
             n = space.domain.size(X)
@@ -590,7 +590,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         NadarayaWatsonClassifier
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             space = self._space()
             X = self._points(X, space, reset=True)
             n = space.domain.size(X)

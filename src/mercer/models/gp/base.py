@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,9 @@ from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import KernelEstimator
 from mercer.kernels import RBF, Kernel
 from mercer.rkhs import Function
-from mercer.threads import single_threaded_blas
 
-FEW = 500  # rows up to which BLAS is held to one thread
 EVALUATIONS = 5  # of the evidence of all rows, as a rule
 LBFGS = ("lbfgs", "fmin_l_bfgs_b")  # the latter is scikit-learn's word
-
-
-def lone_thread(n: int) -> AbstractContextManager:
-    """Hold BLAS to one thread on small matrices, over which several fight where cores are busy."""
-    return single_threaded_blas() if n <= FEW else nullcontext()
 
 
 def default_kernel() -> Kernel:

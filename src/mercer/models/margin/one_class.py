@@ -151,7 +151,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         OneClassSVM
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             checks.check_parameters(self)
             data = self._prepare(X, sample_weight)
             rows = gram_rows(data.kernel, data.X)

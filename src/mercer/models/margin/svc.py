@@ -135,7 +135,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
         estimator
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             clock = Clock(self.max_time)
             checks.check_parameters(self)
             data = self._prepare(X, y, sample_weight)

@@ -91,7 +91,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
         estimator
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             checks.check_parameters(self)
             data = self._prepare(X, y, sample_weight)
             rows = gram_rows(data.kernel, data.X)

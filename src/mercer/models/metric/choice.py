@@ -38,7 +38,7 @@ from mercer.models.metric.trials import (
     hold_out,
     recipes_for,
 )
-from mercer.threads import Ticker
+from mercer.threads import Ticker, blas_for
 
 #: Metrics of one scale, and learned ones, in which logistic regressions and margins are tried;
 #: how many logistic ones where a fit takes long beside them, of few rows and of several classes.
@@ -131,9 +131,11 @@ class Choice:
     def made(self) -> Chosen:
         """Return the members, fitted to all rows; unfitted where others are to be fitted."""
         try:
-            self._try_all()
-            whole, known = self._on_all_rows()
-            return self._together(whole, known)
+            with blas_for(self.bench if len(self.bench) > LARGE else ()):
+                self._try_all()
+            with blas_for(self.rows.Z):
+                whole, known = self._on_all_rows()
+                return self._together(whole, known)
         finally:
             self.ticker.close()
 

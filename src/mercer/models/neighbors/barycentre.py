@@ -110,7 +110,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
         NearestBarycentre
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)

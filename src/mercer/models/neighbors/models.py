@@ -301,7 +301,7 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
         KernelNeighborsClassifier
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             y = check_labels(y, kernel.domain.size(X))
@@ -420,7 +420,7 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
         KernelNeighborsRegressor
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             y = check_targets(y, kernel.domain.size(X))

@@ -425,7 +425,7 @@ class KernelPCA(Projections, KernelEstimator):
         KernelPCA
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             want = check_components(self, kernel)
             X = self._check_X(X, kernel, reset=True)
@@ -536,7 +536,7 @@ class KernelPCA(Projections, KernelEstimator):
             The model itself.
         """
         before = {name: vars(self)[name] for name in self._learned if name in vars(self)}
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             first = "eigenvalues_" not in before
             kernel = self._kernel() if first else before["kernel_"]
             want = check_components(self, kernel)

@@ -127,7 +127,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         PCA
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             X, w = self._rows(X, sample_weight, reset=True)
             want = wanted(self.n_components)
             rows = FeatureRows(Linear(), X, w)
@@ -171,7 +171,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
                 f"from; it does for up to {COLUMNS} columns within the memory budget. Begin with "
                 "partial_fit on a new PCA."
             )
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             for name in ("n_features_in_", "feature_names_in_"):
                 if name in before:
                     setattr(self, name, before[name])

@@ -201,7 +201,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         KernelPerceptron
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._check_params()
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
@@ -248,7 +248,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         """
         first = "dual_coef_" not in vars(self)
         held = {name: vars(self)[name] for name in self._learned if name in vars(self)}
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self.__dict__.update(held)
             self._check_params()
             kernel = self._kernel() if first else self.kernel_

@@ -196,7 +196,7 @@ class Ridge(KernelEstimator):
     @speaks
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Check, plan, solve and store: all of it, or nothing."""
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             options = SolverOptions.of(self)
             if is_stream(X):
                 data = self._stream_data(*stream_of(self, X, y, sample_weight))

@@ -324,7 +324,7 @@ class StructuredKernelRidge(Ridge):
         StructuredKernelRidge
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             checks.check_parameters(self)
             kernel, output_kernel = self._kernel(), self._output_kernel()
             X = self._check_X(X, kernel, reset=True)

@@ -295,7 +295,7 @@ class Risk(KernelEstimator):
     @speaks
     def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             loss, alpha, limits, options = self._check_params()
             if options is not None and is_stream(X):
                 data = self._stream_data(X, y, sample_weight, loss, options)

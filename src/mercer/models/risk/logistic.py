@@ -277,7 +277,7 @@ class KernelLogisticRegression(ClassifierMixin, Risk):
             The model itself.
         """
         held = {name: vars(self)[name] for name in self._learned if name in vars(self)}
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self.__dict__.update(held)
             checks.check_parameters(self, "fit_intercept", "alpha")
             alpha, offset = float(self.alpha), bool(self.fit_intercept)

@@ -172,7 +172,7 @@ class KernelMachine(TakesKernel, MetaEstimatorMixin, BaseEstimator):
         KernelMachine
             The fitted machine itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             n, model = kernel.domain.size(X), clone(self._model())

@@ -242,7 +242,7 @@ class L1VM(KernelEstimator):
         L1VM
             The fitted machine itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             sparse = self._prepare(X, y, sample_weight)
             self._store(sparse, self._solve(sparse))
         return self

@@ -19,6 +19,7 @@ from mercer.errors import InvalidInput, MercerError, speaks, users_level, who
 from mercer.estimator import KernelEstimator, refuse_unread
 from mercer.selection.grid.paths import grouped, of_kernel, plain_fit
 from mercer.selection.grid.scorer import FoldScorer
+from mercer.threads import blas_for
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -176,7 +177,8 @@ def search(
     points = points_of(grid, model)
     scorer = FoldScorer(model, X, y, sample_weight, cv, scoring, groups=groups)
     scorer.clock = clock
-    scores = _scores(model, points, scorer)
+    with blas_for(X):
+        scores = _scores(model, points, scorer)
     message = _report(scorer, scores)
     table = table_of(points, scores)
     best = int(table["rank_test_score"].argmin())

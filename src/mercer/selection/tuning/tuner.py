@@ -25,6 +25,7 @@ from mercer.selection.tuning.errors import check_weighted, warn_of_failures
 from mercer.selection.tuning.gradient import PROCESSES, keep_noise, tune_process, tune_ridge
 from mercer.selection.tuning.margin import tune_margin
 from mercer.selection.tuning.what import TuneOptions, TuneResult, read_over, split_choices
+from mercer.threads import blas_for
 
 #: Models that have searches of their own, by criterion, that of most use first; a compass search
 #: by held-out folds or ``loo()`` does for all else.
@@ -167,7 +168,8 @@ def tune(
         return _tune_table(model, X, y, sample_weight, options)
     _check_model(model)
     check_weighted(model, sample_weight)
-    result = _tune_each(model, X, y, sample_weight, options.checked())
+    with blas_for(X):
+        result = _tune_each(model, X, y, sample_weight, options.checked())
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     result.model.fit(X, y, **weights)
     return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +13,12 @@ from mercer.settings import get_config
 from mercer.solvers.box.newton import interior_point, newton_steps
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.box.rows import Rows
-from mercer.threads import Ticker, single_threaded_blas
+from mercer.threads import Ticker, blas_for
 
 SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
 STALE = 8  # rounds without halving the violation, after which something else is tried
 PATIENCE = 4  # rounds of steps after which a block goes to an interior point method
 INTERIOR = 2500  # variables up to which it does
-BLAS_THREADS = 800  # variables from which BLAS may use its threads on a block
 NEGATIVE = 1e-6  # curvature below minus this part of the diagonal is not even that of float32
 
 
@@ -100,7 +98,7 @@ class Budget:
             hopeless = stale >= STALE or violation <= box_floor(a, G, root)
             if hopeless or self.stop(violation, len(a)):
                 return violation
-            with single_threaded_blas() if len(a) < BLAS_THREADS else nullcontext():
+            with blas_for(a):
                 if rounds == PATIENCE and len(a) <= INTERIOR and fits(len(a)):
                     self._jump(block)
                 else:

@@ -14,10 +14,9 @@ from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
 from sklearn.gaussian_process.kernels import RBF as PeerRBF, ConstantKernel
 
 import mercer
-import mercer.models.gp.base as gp_base
 import mercer.models.gp.classes.laplace as laplace_file
 import mercer.models.gp.regression.evidence as evidence_file
-from mercer import RBF, FromFunction, GaussianProcessClassifier, Linear, Matern, White
+from mercer import RBF, FromFunction, GaussianProcessClassifier, Linear, Matern, White, threads
 from mercer.errors import InvalidInput, NotConverged
 from mercer.models.gp.classes import sites
 from mercer.models.gp.classes.expectations import binary_probability, softmax_probability
@@ -475,8 +474,9 @@ def test_the_work_is_linear_in_classes_and_in_rows(factored):
 
 def test_large_matrices_leave_blas_its_threads(factored, monkeypatch):
     X = np.random.default_rng(0).standard_normal((30, 2))
+    monkeypatch.setattr(threads, "is_crowded", lambda: False)
     for few in (20, 30):
-        monkeypatch.setattr(gp_base, "FEW", few)
+        monkeypatch.setattr(threads, "ALONE", few)
         plain = {"kernel": RBF(1.0), "optimizer": None}
         regressor = mercer.GaussianProcessRegressor(noise=0.1, **plain)
         for model in (GaussianProcessClassifier(**plain), regressor):

@@ -361,7 +361,7 @@ class GaussianProcessClassifier(ClassifierMixin, KernelEstimator):
         GaussianProcessClassifier
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, sample_weight)
         return self
 

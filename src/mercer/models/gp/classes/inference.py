@@ -14,11 +14,12 @@ from mercer import checks
 from mercer.errors import InvalidInput, NotPositiveDefinite, who
 from mercer.estimator import Plan, study_of
 from mercer.memory import require_memory
-from mercer.models.gp.base import expected_evaluations, lone_thread
+from mercer.models.gp.base import expected_evaluations
 from mercer.models.gp.classes.laplace import TIGHT, SoftmaxFactor
 from mercer.models.gp.classes.sites import Approximation, Link, SiteFactor, as_link
 from mercer.operators import Gram, gram_of
 from mercer.solvers import Cost, gram_seconds
+from mercer.threads import blas_for
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -271,7 +272,7 @@ class Inference:
             How near to come to a mode, where that is the method.
         """
         K = gram_of(kernel, self.X)
-        with lone_thread(len(self.codes)):
+        with blas_for(len(self.codes)):
             found = self._infer(K, tol)
             if not len(kernel.theta):
                 return found.log_evidence, np.zeros(0)
@@ -307,7 +308,7 @@ class Inference:
         shared, asked = self.dense(K), (self.codes, self.n_classes, self.weights)
         quiet = np.errstate(over="ignore", invalid="ignore")  # residuals tell
         try:
-            with quiet, lone_thread(len(self.codes)):
+            with quiet, blas_for(len(self.codes)):
                 found = self.scheme.infer(shared, *asked, self._start, tol)
         except NotPositiveDefinite as error:
             raise NotPositiveDefinite(
@@ -392,7 +393,7 @@ class LatentCovariance:
 
     def __init__(self, K: np.ndarray, sites: np.ndarray, coupled: bool):
         roots = np.sqrt(np.atleast_2d(sites.T))
-        with lone_thread(len(K)):
+        with blas_for(len(K)):
             self._coupled = SoftmaxFactor(K, sites) if coupled else None
             self._factors = [] if coupled else [SiteFactor(K, root) for root in roots]
         self._single = sites.ndim == 1
@@ -406,7 +407,7 @@ class LatentCovariance:
 
     def at(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
         """Return variances (m,) of one latent function, covariances (m, C, C) of several."""
-        with lone_thread(max(Kx.shape)):
+        with blas_for(max(Kx.shape)):
             if self._coupled is not None:
                 return self._coupled.covariance(Kx, diag)
             if self._single:

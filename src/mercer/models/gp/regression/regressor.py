@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from mercer import state
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator import check_same_points, follows_data
-from mercer.models.gp.base import lone_thread, search_options, search_rng
+from mercer.models.gp.base import search_options, search_rng
 from mercer.models.gp.regression.data import (
     Basis,
     Problem,
@@ -34,6 +34,7 @@ from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
 from mercer.models.gp.starts import doubts, warn_of_end
 from mercer.models.ridge import as_groups
 from mercer.operators import gram_of
+from mercer.threads import blas_for
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -255,7 +256,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         GaussianProcessRegressor
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._gaussian_cache = None
             self._fit(X, y, sample_weight)
         return self
@@ -266,7 +267,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         searched = problem.searched()
         search, evidence = None, problem.evidence()
         kernel, level = parameters.kernel, parameters.noise
-        with lone_thread(evidence.n):
+        with blas_for(evidence.n):
             if self.optimizer is not None and len(parameters.theta):
                 whole = evidence if searched is problem else searched.evidence()
                 search = self._search(searched, parameters, noise, whole)

@@ -33,7 +33,7 @@ from mercer.models.gp.sparse.points import (
 )
 from mercer.operators import Gram, fold, gram_of
 from mercer.solvers.linear import mirror
-from mercer.threads import single_threaded_blas
+from mercer.threads import blas_for
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 MATRICES = 9  # of m × m alive at once beside the partial sums of a pass
 # S from K_uf P K_fu errs by ε·cond(K_uu)·tr PK; up to this much a row tiles need not be whitened.
 HARMLESS = 1e-8
-# Inducing points up to which algebra of m × m matrices is too short for several threads of BLAS.
-FEW = 1000
 REFINED = 1e-12  # relative residual that is not worth another solve
 
 
@@ -213,8 +211,7 @@ class SparseEvidence(ABC):
     def _threads(kernel: Kernel, U: Any) -> Any:
         stack = ExitStack()
         stack.enter_context(np.errstate(over="ignore", invalid="ignore"))  # values are looked at
-        if kernel.domain.size(U) <= FEW:
-            stack.enter_context(single_threaded_blas())
+        stack.enter_context(blas_for(kernel.domain.size(U)))
         return stack
 
     # -- one evaluation -----------------------------------------------------------------------

@@ -263,7 +263,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         SparseGaussianProcessRegressor
             The fitted model itself.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._rows = None
             self._fit(X, y, sample_weight)
         return self
