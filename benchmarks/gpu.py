@@ -1,7 +1,8 @@
 """`make bench-gpu`: what one GPU does, in absolute times; names as arguments run only those rows.
 
-Names: agreement, products, cholesky, ridge, features, falkon, billion, evidence, aggregated. Sizes
-are those of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a tenth of the rows.
+Names: agreement, products, cholesky, ridge, iterated, features, falkon, billion, evidence,
+aggregated. Sizes are those of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a
+tenth of the rows.
 Where there is none, `python benchmarks/gpu.py agreement --device cpu` compares torch on the CPU
 with NumPy.
 """
@@ -134,6 +135,27 @@ def ridge() -> Iterator[Row]:
     yield Row(f"KernelRidge exact, n={n}, d=20, float64", seconds, note=note)
 
 
+def iterated() -> Iterator[Row]:
+    """Time exact fits whose matrix fits nowhere: products in float32, residuals in float64."""
+    from mercer import Matern
+
+    for n, asked in ((3e5, "10 s"), (1e6, "100 s")):
+        n = sized(n)
+        X = normal(n, 10, 0, "float64")
+        y = target(X) + 0.3 * normal(n, 1, 1, "float64")[:, 0]
+        model = KernelRidge(Matern(3.0, nu=1.5), alpha=1.0, solver="cg", tol=1e-4, random_state=0)
+        model.fit(X[:5000], y[:5000])
+        seconds, fitted, peak = timed(lambda: model.fit(X, y))  # noqa: B023
+        told = fitted.solution_
+        note = (
+            f"asked {asked}; residual {told.residual:.1e} in float64, {told.n_iter} iterations, "
+            f"{told.extra['rounds']} rounds, K {told.extra['storage']}, peak {peak:.0f} GiB"
+        )
+        yield Row(
+            f"KernelRidge by conjugate gradients, n={n}, d=10, Matérn 3/2", seconds, note=note
+        )
+
+
 def features() -> Iterator[Row]:
     """Time metrics learned from 60000 rows, and exact regressions of all of them."""
     n, d = sized(60_000), 20
@@ -219,7 +241,18 @@ def aggregated() -> Iterator[Row]:
 
 ROWS = {
     f.__name__: f
-    for f in (agreement, products, cholesky, ridge, features, falkon, billion, evidence, aggregated)
+    for f in (
+        agreement,
+        products,
+        cholesky,
+        ridge,
+        iterated,
+        features,
+        falkon,
+        billion,
+        evidence,
+        aggregated,
+    )
 }
 
 

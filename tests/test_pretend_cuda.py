@@ -13,6 +13,7 @@ from mercer import RBF
 from mercer.domains.vectors import to_host
 from mercer.engines.base import TorchEngine
 from mercer.errors import MemoryBudgetExceeded
+from mercer.operators import Gram
 from mercer.solvers.linear.cg import LowRankPreconditioner
 from mercer.statistics import (
     hsic_agg_test,
@@ -151,6 +152,30 @@ def compare(found, expected):
     for name, value in expected.items():
         assert isinstance(found[name], np.ndarray | float), name
         np.testing.assert_allclose(found[name], value, rtol=1e-10, atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("keep", [None, False])
+def test_operators_multiply_tensors_where_they_are(keep):
+    """Of a tensor comes a tensor beside it, of an array an array, whatever K was made of."""
+    V, K, B = WEIGHTS[:, None] * [1.0, -2.0], RBF()(X), RBF()(X, NEW)
+    with pretend_cuda():
+        x, new = to_cuda(X), to_cuda(NEW)
+        square, wide = Gram(RBF(), x, keep=keep), Gram(RBF(), x, new, keep=keep)
+        products = {
+            "square": (square @ to_cuda(V), K @ V),
+            "one column": (square @ to_cuda(V[:, 0]), K @ V[:, 0]),
+            "wide": (wide @ to_cuda(V[:9]), B @ V[:9]),
+            "transposed": (wide.T @ to_cuda(V), B.T @ V),
+            "made of two": ((square + 2.0 * square) @ to_cuda(V), 3.0 * K @ V),
+            "of arrays": (Gram(RBF(), X, keep=keep) @ to_cuda(V), K @ V),
+        }
+        for name, (found, expected) in products.items():
+            assert found.is_cuda, name
+            np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=1e-10, err_msg=name)
+        host = square @ V
+        with pytest.raises(mercer.errors.InvalidInput, match=r"cannot multiply by shape \(9,\)"):
+            square @ to_cuda(V[:9, 0])
+    assert isinstance(host, np.ndarray)
 
 
 OTHER = RNG.standard_normal((30, 3)) + 0.3

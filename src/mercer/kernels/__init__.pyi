@@ -102,6 +102,7 @@ from mercer.kernels.spectral import (
     Source as Source,
     require_spectral as require_spectral,
     spectral_measure as spectral_measure,
+    stationary as stationary,
 )
 from mercer.kernels.strings import (
     EditDistance as EditDistance,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import to_host
+from mercer.domains import beside, is_torch, to_host
 from mercer.errors import InvalidInput
 
 Index = Any
@@ -32,16 +32,21 @@ class Operator:
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
         raise InvalidInput(f"{type(self).__name__}: define _block(rows, cols).")
 
-    def matmul(self, V: Any) -> np.ndarray:
-        """Return A V for a vector or a matrix of columns."""
-        V = np.asarray(V)
+    def _matmul_there(self, V: Any) -> Any:
+        """Return A V for a tensor, beside it."""
+        return beside(self._matmul(to_host(V)), V)
+
+    def matmul(self, V: Any) -> Any:
+        """Return A V for a vector or a matrix of columns: of an array an array, of a tensor one."""
+        V = V if is_torch(V) else np.asarray(V)
         if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
             raise InvalidInput(
-                f"{type(self).__name__} of shape {self.shape}: cannot multiply by shape {V.shape}."
+                f"{type(self).__name__} of shape {self.shape}: cannot multiply by shape "
+                f"{tuple(V.shape)}."
             )
-        return self._matmul(V)
+        return self._matmul_there(V) if is_torch(V) else self._matmul(V)
 
-    def __matmul__(self, V: Any) -> np.ndarray:
+    def __matmul__(self, V: Any) -> Any:
         return self.matmul(V)
 
     def diagonal(self) -> np.ndarray:

@@ -118,6 +118,15 @@ class Gram(Operator):
             return _product(K, V)
         return self.times(V)
 
+    def _matmul_there(self, V: Any) -> Any:
+        if self.device != V.device:
+            return super()._matmul_there(V)
+        K = self._matrix if self._keep is False else self.kept()
+        if K is None:
+            return matmul(self.bound, V)
+        with full_precision():
+            return K @ V.to(K.dtype)
+
     def times(self, V: np.ndarray) -> np.ndarray:
         """Return K V in tiles that are computed anew, whether the matrix is kept or not."""
         return self._engine.to_numpy(matmul(self.bound, V))

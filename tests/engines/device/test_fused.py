@@ -22,7 +22,7 @@ Z[:3] = X[:3]  # distances of zero
 fused.SPAN = 32  # several spans of columns
 
 def error(kernel, X, Z, t):
-    V, U = torch.randn(len(Z), t, generator=g), torch.randn(len(X), t, generator=g)
+    V, U = (torch.randn(len(x), t, generator=g).to(x.dtype) for x in (Z, X))
     bound = kernel._bind(X, Z)
     form = bound.fused()
     assert form is not None, kernel
@@ -31,8 +31,8 @@ def error(kernel, X, Z, t):
     for got, want in ((form.times(V), K @ V.double()), (form.pull(U), K.T @ U.double())):
         assert got.dtype == torch.float64 and got.shape == want.shape
         worst = max(worst, float((got - want).norm() / want.norm()))
-    product = kernel.matmul(X, Z, V)  # the public way takes the same road
-    assert product.dtype == torch.float32
+    product = kernel.matmul(X, Z, V.to(X.dtype))  # the public way takes the same road
+    assert product.dtype == X.dtype
     return max(worst, float((product - K @ V.double()).norm() / (K @ V.double()).norm()))
 
 r, m = mercer.RBF(1.3), mercer.Matern(0.8, nu=2.5)
@@ -62,9 +62,32 @@ for kernel in (r, mercer.RBF(np.arange(1.0, 6.0)), mercer.Laplacian(1.3),
 
 empty = r._bind(X[:0], Z).fused()
 assert empty is None or empty.times(torch.ones(70, 1)).shape == (0, 1)
-assert r._bind(X.double(), Z.double()).fused() is None  # float64 is for tiles
+for kernel in (r, m, mercer.Matern(nu=0.5), mercer.RationalQuadratic(alpha=0.7), 2.5 * r + m,
+               mercer.Laplacian(2.0), mercer.RBF(np.arange(1.0, 6.0)), r.in_metric(np.eye(5)[:2]),
+               mercer.PowerExponential(2.0, 0.9, 1.4)):
+    for t in (1, 3):  # of points in float64 differences are summed, in float64
+        rough = 1e-7 if isinstance(kernel, mercer.PowerExponential) else 1e-14
+        e = error(kernel, X.double(), Z.double(), t)
+        assert e < rough, (kernel, t, e)
+assert mercer.Linear()._bind(X.double(), Z.double()).fused() is None  # tensor cores would round
+assert r._bind(*(torch.zeros(9, fused.COLUMNS + 1).double() for _ in "XZ")).fused() is None
 assert (r * m)._bind(X, Z).fused() is None
 assert mercer.Matern(nu=0.7)._bind(X, Z).fused() is None
+
+# an exact fit whose matrix there is no room for: products in float32, residuals in float64
+from mercer import KernelRidge
+from mercer.models.ridge import cg
+x = X.double() + 100.0
+y = torch.sin(x[:, 0]) + torch.randn(150, generator=g).double()
+for intercept in (False, True):
+    how = dict(alpha=0.1, solver="cg", tol=1e-9, random_state=0, fit_intercept=intercept)
+    cg.storage_for = lambda n, like=None: "none"
+    model = KernelRidge(mercer.Matern(2.0, nu=1.5), **how).fit(x, y)
+    told = model.solution_
+    assert told.extra["storage"] == "fused" and told.extra["rounds"] > 1 and told.converged
+    K, a = mercer.Matern(2.0, nu=1.5)(x.numpy()), model.dual_coef_
+    left = K @ a + 0.1 * a + model.intercept_ - y.numpy()
+    assert np.linalg.norm(left) <= 1e-9 * np.linalg.norm(y), np.linalg.norm(left)
 print("all right")
 """
 

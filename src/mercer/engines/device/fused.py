@@ -249,7 +249,10 @@ def compiled(lines: tuple[str, ...]) -> Any:
 SPAN = 8192  # columns summed by one program; the sums of spans are added in float64
 WIDEST = 16  # right-hand sides at a time
 ENTRIES = 2**28  # of partial sums alive at a time
+COLUMNS = 256  # of points in float64; of wider ones a product of matrices is faster
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # as Triton itself asks, at its import
+#: Rows and columns of what a program has in hand, and its warps.
+TILES = {"products": (128, 128, 4), "differences": (64, 64, 4), "double": (64, 32, 4)}
 FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4, "powers": 5}
 BY_DIFFERENCES = ("differences", "absolutes", "powers")
 
@@ -280,8 +283,8 @@ def _runs_on(device: str) -> bool:
 
 
 def available(x: Any) -> bool:
-    """Whether products with rows of this tensor can be fused: float32, on a GPU, with Triton."""
-    if str(x.dtype) != "torch.float32" or x.requires_grad:
+    """Whether products with rows of this tensor can be fused: on a GPU, with Triton."""
+    if str(x.dtype) not in ("torch.float32", "torch.float64") or x.requires_grad:
         return False
     return (x.is_cuda or INTERPRETED) and _runs_on(str(x.device))
 
@@ -295,7 +298,7 @@ class Fused:
     form : {"squares", "dot", "differences", "absolutes", "powers"}
         s = ‖x‖² + ‖y‖² − 2xᵀy, xᵀy, Σ(xₖ−yₖ)², Σ|xₖ−yₖ|, Σ|xₖ−yₖ|^p.
     x, y : tensors of shape (n, d) and (m, d)
-        Coordinates in which that is s; float32.
+        Coordinates in which that is s; float32, or float64 with differences.
     profile : Profile
         κ.
     unit : tensor of shape (d,), optional
@@ -373,8 +376,12 @@ def fused_form(
     formula : callable
         ``formula(s, xp)``, the profile.
     """
-    if not available(x) or not available(y):
+    if not available(x) or not available(y) or x.dtype != y.dtype:
         return None
+    if str(x.dtype) == "torch.float64":
+        form = "differences" if form == "squares" else form  # tensor cores would round to float32
+        if form not in BY_DIFFERENCES or x.shape[1] > COLUMNS:
+            return None
     profile = traced(formula)
     return None if profile is None else Fused(form, x, y, profile, unit, p)
 
@@ -472,10 +479,15 @@ def _launch(sides: _Sides, V: Any) -> Any:
     several = sides.width > sides.chunk
     # Differences use no tensor cores and want more registers for each entry.
     differ = sides.form in BY_DIFFERENCES
-    BM, BN = (64, 64) if differ else (128, 64 if T == 1 else 32)
+    double = sides.left.dtype == torch.float64
+    BM, BN, warps = TILES["double" if double else "differences" if differ else "products"]
+    if not differ and (T > 1 or several):
+        BN = 64 if T == 1 else 32
     spans = -(-m // SPAN)
     together = max(1, min(spans, ENTRIES // (n * T)))
-    constants = [*sides.profile.constants, *([0.0] * (MOST - len(sides.profile.constants)))]
+    number = torch.float64 if double else torch.float32
+    told = sides.profile.constants
+    constants = torch.tensor([*told, *([0.0] * (MOST - len(told)))], dtype=number).to(V.device)
     total = torch.zeros(n, T, dtype=torch.float64, device=V.device)
     for first in range(0, spans, together):
         count = min(together, spans - first)
@@ -492,7 +504,7 @@ def _launch(sides: _Sides, V: Any) -> Any:
             part.stop - part.start,
             SPAN,
             sides.alpha,
-            *constants,
+            constants,
             PROFILE=compiled(sides.profile.lines),
             FORM=FORMS[sides.form],
             WIDTH=sides.width,
@@ -501,7 +513,7 @@ def _launch(sides: _Sides, V: Any) -> Any:
             BN=BN,
             T=T,
             UNITS=differ and len(sides.xn) > 0,
-            num_warps=8 if several else 4,
+            num_warps=8 if several and not differ else warps,
             num_stages=3,
         )
         total += sums.sum(0, dtype=torch.float64)

@@ -3,9 +3,9 @@
 Inner products in float32 accuracy from half precision: x = h + l with two float16 numbers holds
 22 bits, and x·y = h·h′ + h·l′ + l·h′ to as many. The three products are one, of rows [h, l, h]
 and [l′, h′, h′], on the tensor cores at twice the rate of three products in TF32. Where
-profiles ask for exact small distances, differences are summed instead. Entries of K are
-float32; products with V and their sums are float64 where V is, so that K V and Kᵀ U are those
-of one matrix.
+profiles ask for exact small distances, differences are summed instead, and of points in float64
+always: entries of K are float64 then, and float32 else. Products with V and their sums are
+float64 where V is, so that K V and Kᵀ U are those of one matrix.
 
 The one file that needs Triton when it is imported: `fused` does so when a product is asked for.
 Annotations are evaluated here: the interpreter of Triton 3.0 does not know ``"tl.constexpr"``.
@@ -37,14 +37,7 @@ def product(
     m,
     span,
     alpha,
-    c0,
-    c1,
-    c2,
-    c3,
-    c4,
-    c5,
-    c6,
-    c7,
+    C,
     PROFILE: tl.constexpr,
     FORM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -58,6 +51,9 @@ def product(
 
     With UNITS differences of a column are multiplied by its entry of XN.
     """
+    number = C.dtype.element_ty  # of entries of K
+    c0, c1, c2, c3 = tl.load(C), tl.load(C + 1), tl.load(C + 2), tl.load(C + 3)
+    c4, c5, c6, c7 = tl.load(C + 4), tl.load(C + 5), tl.load(C + 6), tl.load(C + 7)
     part = tl.program_id(1)
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     inside = rows < n
@@ -79,7 +75,7 @@ def product(
         there = cols < last
         to = cols.to(tl.int64)
         if FORM >= 3:  # differences, WIDTH of them
-            s = tl.zeros((BM, BN), tl.float32)
+            s = tl.zeros((BM, BN), number)
             for k in tl.range(0, WIDTH):
                 xk = tl.load(A + at * WIDTH + k, mask=inside, other=0.0)
                 yk = tl.load(B + to * WIDTH + k, mask=there, other=0.0)

@@ -12,7 +12,7 @@ from scipy.linalg.blas import dsymv, ssymv
 from mercer.checks import Clock
 from mercer.domains import is_torch, to_host
 from mercer.errors import speaking_for, who
-from mercer.kernels import Kernel, Precomputed
+from mercer.kernels import Kernel, Precomputed, stationary
 from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge.spectrum import RidgeFit, dual_certificate, part_of_objective, what_is_left
 from mercer.operators import Gram
@@ -39,7 +39,8 @@ SYMMETRIC_COLUMNS = 2  # up to which products that read half of K win over one t
 class RidgeGram(Gram):
     """K(X, X), on the device of the engine.
 
-    ``matmul`` multiplies by what is kept: K in float64, K rounded to float32, or tiles made anew.
+    ``matmul`` multiplies by what is kept: K in float64, K rounded to float32, or tiles made anew;
+    on a GPU that has no room for K, by entries of float32 that are made and used on the chip.
     ``exact`` multiplies by K in float64 whatever is kept, so that residuals are true.
 
     Parameters
@@ -62,7 +63,20 @@ class RidgeGram(Gram):
         self.storage = storage_for(self.shape[0], self.like) if storage is None else storage
         if self.storage != "none":
             self._matrix = self.matrix_there(single=self.storage == "single")
-        self.dtype = np.dtype(np.float32 if self.storage == "single" else np.float64)
+        else:
+            self._fused = self._in_single()
+            self.storage = "none" if self._fused is None else "fused"
+        rounded = self.storage in ("single", "fused")
+        self.dtype = np.dtype(np.float32 if rounded else np.float64)
+
+    def _in_single(self) -> Any:
+        """Return what a GPU multiplies by without tiles, in float32; None where there is none."""
+        if self.like is None:
+            return None
+        X = self._engine.asarray(self.X)
+        if stationary(self.kernel):
+            X = X - X.mean(0)  # while it is in float64
+        return self._engine.bound(self.kernel, X.float(), None).fused()
 
     @cached_property
     def bound(self) -> Any:
@@ -71,6 +85,11 @@ class RidgeGram(Gram):
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         K = self._matrix
+        if K is None and self.storage == "fused":
+            # a column by itself is multiplied in float32, several together in float64
+            columns = self.like.new_tensor(V).float()
+            found = [self._fused.times(columns[:, j : j + 1]) for j in range(columns.shape[1])]
+            return np.hstack([to_host(product) for product in found])
         if K is None:
             return self.times(V)
         if is_torch(K):
@@ -83,7 +102,7 @@ class RidgeGram(Gram):
 
     def exact(self, V: np.ndarray) -> np.ndarray:
         """Return K V in float64."""
-        return self.times(V) if self.storage in ("single", "none") else self._matmul(V)
+        return self.times(V) if self.storage in ("single", "none", "fused") else self._matmul(V)
 
     def __repr__(self) -> str:
         return f"RidgeGram({self.kernel!r}, shape={self.shape}, storage={self.storage!r})"
@@ -173,7 +192,7 @@ class _Refinement:
         rhs = np.hstack([R, np.ones((len(R), 1))]) if first else R
         # Of what is left only so much must go as brings the whole below the tolerance.
         tol = SAFETY / max(1.0, min(excess, 1.0 / self.options.tol)) * 10.0 ** (1 - self.rounds)
-        if self.K.storage == "single":
+        if self.K.storage in ("single", "fused"):
             tol = max(tol, SINGLE)
         steps = self.options.max_iter
         solver = ConjugateGradients(
