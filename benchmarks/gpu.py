@@ -1,19 +1,22 @@
 """`make bench-gpu`: what one GPU does, in absolute times; names as arguments run only those rows.
 
-Names: agreement, products, cholesky, ridge, iterated, features, falkon, billion, evidence,
-aggregated. Sizes are those of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a
-tenth of the rows.
+Names: agreement, products, cholesky, ridge, iterated, machines, logistic, clusters, features,
+falkon, billion, evidence, aggregated. Sizes are those of an accelerator with 139 GiB; SCALE=0.1 in
+the environment takes a tenth of the rows, PROFILE=20 prints the 20 functions that take longest.
 Where there is none, `python benchmarks/gpu.py agreement --device cpu` compares torch on the CPU
 with NumPy.
 """
 
 from __future__ import annotations
 
+import cProfile
 import os
+import pstats
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ import mercer
 from mercer import RBF, GaussianProcessRegressor, KernelRidge
 
 SCALE = float(os.environ.get("SCALE", "1"))
+PROFILE = int(os.environ.get("PROFILE", "0"))
 
 
 def sized(n: float) -> int:
@@ -156,6 +160,47 @@ def iterated() -> Iterator[Row]:
         )
 
 
+def machines() -> Iterator[Row]:
+    """Time support vector machines: rows of the matrix lie on the device."""
+    n, d = sized(1e5), 50
+    X = normal(n, d, 0, "float64")
+    y = (target(X) + 0.3 * normal(n, 1, 1, "float64")[:, 0] > 0).int()
+    for C, asked in ((1.0, "asked 20 s"), (10.0, "not asked")):
+        model = mercer.SVC(RBF((d / 2) ** 0.5), C=C)
+        model.fit(X[:4000], y[:4000])
+        seconds, fitted, peak = timed(lambda: model.fit(X, y))  # noqa: B023
+        told = fitted.solution_
+        note = (
+            f"{asked}; gap {told.gap / told.primal:.1e} of the objective, violation "
+            f"{told.residual:.1e}, {len(fitted.support_)} support vectors, peak {peak:.0f} GiB"
+        )
+        yield Row(f"SVC n={n}, d={d}, C={C:g}", seconds, note=note)
+
+
+def logistic() -> Iterator[Row]:
+    """Time exact logistic regression."""
+    n, d = sized(20_000), 20
+    X = normal(n, d, 0, "float64")
+    y = (target(X) + 0.3 * normal(n, 1, 1, "float64")[:, 0] > 0).int()
+    model = mercer.KernelLogisticRegression(RBF((d / 2) ** 0.5), alpha=1.0)
+    model.fit(X[:2000], y[:2000])
+    seconds, fitted, peak = timed(lambda: model.fit(X, y), 2)
+    told = fitted.solution_
+    note = f"asked 1 s; residual {told.residual:.1e}, {told.n_iter} iterations, peak {peak:.0f} GiB"
+    yield Row(f"KernelLogisticRegression exact, n={n}, d={d}, float64", seconds, note=note)
+
+
+def clusters() -> Iterator[Row]:
+    """Time kernel k-means."""
+    n, d, k = sized(50_000), 20, 10
+    X = normal(n, d, 0) + 3.0 * normal(k, d, 1).repeat(-(-n // k), 1)[:n]
+    model = mercer.KernelKMeans(k, RBF(d**0.5), random_state=0)
+    model.fit(X[:2000])
+    seconds, fitted, peak = timed(lambda: model.fit(X), 2)
+    note = f"asked 1 s; {fitted.n_iter_} iterations, peak {peak:.0f} GiB"
+    yield Row(f"KernelKMeans n={n}, d={d}, k={k}, float32", seconds, note=note)
+
+
 def features() -> Iterator[Row]:
     """Time metrics learned from 60000 rows, and exact regressions of all of them."""
     n, d = sized(60_000), 20
@@ -247,6 +292,9 @@ ROWS = {
         cholesky,
         ridge,
         iterated,
+        machines,
+        logistic,
+        clusters,
         features,
         falkon,
         billion,
@@ -270,7 +318,11 @@ def main(arguments: list[str]) -> None:
     table: list[Row] = []
     wrong = 0
     for name in arguments or ROWS:
-        wrong += _run(ROWS[name], table=table)
+        profile = cProfile.Profile()
+        with profile if PROFILE else nullcontext():
+            wrong += _run(ROWS[name], table=table)
+        if PROFILE:
+            pstats.Stats(profile).sort_stats("tottime").print_stats(PROFILE)
         torch.cuda.empty_cache()
     print_table(table)
     sys.exit(min(wrong, 1))

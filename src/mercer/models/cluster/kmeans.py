@@ -25,6 +25,7 @@ from mercer.estimator import (
     check_lengths,
     check_weights,
     followed,
+    follows_data,
     is_stream,
     refuse_negative,
     study_of,
@@ -253,6 +254,7 @@ class KernelKMeans(
         self.batch_size = batch_size
         self.random_state = random_state
 
+    @follows_data
     @speaks("KernelKMeans")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters.
@@ -521,6 +523,7 @@ class KernelKMeans(
             yield seen
 
     # -- answers ------------------------------------------------------------------------------
+    @follows_data
     def predict(self, X: Any) -> np.ndarray:
         """Return the nearest cluster of each row of X; of those equally near the first.
 
@@ -532,6 +535,7 @@ class KernelKMeans(
         points = self._check_new(X)
         return np.concatenate([self._look(part).nearest for part in self._parts(points)])
 
+    @follows_data
     def transform(self, X: Any) -> np.ndarray:
         """Return the distance of each row of X to each centre in feature space, (m, n_clusters).
 
@@ -543,6 +547,7 @@ class KernelKMeans(
         return np.concatenate([distances(*part[:3]) for part in self._parts(self._check_new(X))])
 
     @available_if(_has_lengths)
+    @follows_data
     @speaks
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of squared distances of the rows of X to their nearest centres.

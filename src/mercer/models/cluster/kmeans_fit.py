@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.engines import device_of
 from mercer.errors import who
 from mercer.estimator import Plan, Study, in_time
 from mercer.kernels import Kernel
-from mercer.memory import require_memory, smaller_rank
+from mercer.memory import free_on, require_memory, smaller_rank
 from mercer.models.cluster.lloyd import (
     WINDOW,
     Centres,
@@ -82,6 +83,11 @@ class Asked:
         """Return the Gram matrix, of which nothing is stored that is not given."""
         return gram_of(self.kernel, self.X)
 
+    @property
+    def room(self) -> int:
+        """Bytes that may be allocated where the matrix is computed."""
+        return get_config().memory if self.matrix else free_on(device_of(self.X))
+
     def feature_columns(self) -> int | None:
         """Return the number of explicit features, where they are few.
 
@@ -134,7 +140,7 @@ def pick_method(asked: Asked) -> str:
     memory = get_config().memory
     if asked.matrix or asked.feature_columns() is not None:
         return "exact"
-    if asked.n <= MOST_EXACT and 8 * asked.n**2 <= memory // 2:
+    if asked.n <= MOST_EXACT and 8 * asked.n**2 <= asked.room // 2:
         return "exact"
     if pivot_bytes(asked) <= memory:
         return "nystrom"
@@ -250,10 +256,13 @@ def _count(labels: np.ndarray) -> int:
 
 # -- methods -----------------------------------------------------------------------------------
 def _by_matrix(asked: Asked) -> Fitted:
-    stored = asked.matrix or 8 * asked.n**2 <= get_config().memory // 2
+    """All kernel values: an array in main memory, and where a device computes them, there."""
     K: Any = asked.X
     if not asked.matrix:
-        K = np.asarray(asked.kernel(asked.X)) if stored else asked.operator()
+        K = gram_of(asked.kernel, asked.X, keep=None)
+        if K.device is None:
+            stored = 8 * asked.n**2 <= asked.room // 2
+            K = np.asarray(asked.kernel(asked.X)) if stored else asked.operator()
     space = GramSpace(K, asked.lengths, asked.weights)
     run = _best_run(asked, space)
     k = _count(run.labels)

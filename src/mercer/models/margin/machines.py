@@ -10,11 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import state
+from mercer.domains import is_torch, to_host
 from mercer.errors import ModelFileError
 from mercer.estimator import (
     ONLY,
     Plan,
     Study,
+    computing_where,
     is_plain_linear,
     study_of,
 )
@@ -72,7 +74,10 @@ def weights_of_columns(model: Any) -> np.ndarray:
 
 
 def machine_values(model: Any, X: Any) -> np.ndarray:
-    """Return f(x) + b for new points, shape (n, problems), in tiles."""
+    """Return f(x) + b for new points, shape (n, problems), in tiles; of a tensor where it is."""
+    if is_torch(X):
+        with computing_where(X):
+            return machine_values(model, to_host(X))
     X = model._check_new(X)
     kernel = model.kernel_
     domain = kernel.domain

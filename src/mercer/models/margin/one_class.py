@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import checks
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks
-from mercer.estimator import KernelEstimator, Sample, assemble, check_weights
+from mercer.estimator import KernelEstimator, Sample, assemble, check_weights, follows_data
 from mercer.models.margin.machines import (
     MACHINE,
     RULES,
@@ -133,6 +133,7 @@ class OneClassSVM(OutlierMixin, KernelEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
 
+    @follows_data
     @speaks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find what most of the points have in common.

@@ -24,7 +24,7 @@ from mercer.operators import Dense, Gram
 from mercer.rkhs import Function
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
-from mercer.solvers.box import meets
+from mercer.solvers.box import meets, rows_for
 from mercer.threads import inheriting, single_threaded_blas, workers
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
@@ -168,7 +168,7 @@ def gram_rows(kernel: Kernel, X: Any, often: bool = False) -> Rows:
         check_definite(kernel, matrix)
         K = Dense(matrix, symmetric=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = Rows(K, single=not often)
+        rows = rows_for(K, single=not often)
         check_diagonal(kernel, rows.diagonal)
         if often:
             rows.fill()

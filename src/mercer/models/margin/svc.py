@@ -11,7 +11,14 @@ from sklearn.base import ClassifierMixin
 from mercer import checks, state
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks, who
-from mercer.estimator import KernelEstimator, Sample, accuracy, choose_class, prepare_labels
+from mercer.estimator import (
+    KernelEstimator,
+    Sample,
+    accuracy,
+    choose_class,
+    follows_data,
+    prepare_labels,
+)
 from mercer.models.margin.folds import generator
 from mercer.models.margin.hard import hard_machines, hard_where_possible
 from mercer.models.margin.left_out import loo_values
@@ -117,6 +124,7 @@ class MarginClassifier(ClassifierMixin, KernelEstimator):
     coef_ = property(weights_of_columns)
     _plan = plan_machine
 
+    @follows_data
     @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.

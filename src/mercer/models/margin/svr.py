@@ -12,7 +12,14 @@ from sklearn.base import RegressorMixin
 from mercer import checks, state
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, speaks, who
-from mercer.estimator import KernelEstimator, Sample, prepare_targets, r_squared, refuse_sums
+from mercer.estimator import (
+    KernelEstimator,
+    Sample,
+    follows_data,
+    prepare_targets,
+    r_squared,
+    refuse_sums,
+)
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.machines import (
     MACHINE,
@@ -73,6 +80,7 @@ class MarginRegressor(RegressorMixin, KernelEstimator):
     coef_ = property(weights_of_columns)
     _plan = plan_machine
 
+    @follows_data
     @speaks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regression.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from mercer.estimator import (
     asks_centers,
     choose_class,
     class_signs,
+    computing_where,
     feature_weights,
     geometric_margin,
     in_double,
@@ -44,6 +46,7 @@ from mercer.estimator import (
 )
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
+from mercer.memory import on_gpu
 from mercer.models.ridge import given_centers
 from mercer.models.risk.falkon import fit_on_centers, outputs_of, stream_data
 from mercer.models.risk.fit import ERMFit, stacked
@@ -274,7 +277,7 @@ class Risk(KernelEstimator):
         solver = getattr(self, "solver", "")
         if solver == "cg":
             return in_double(X)
-        many = solver == "auto" and kernel.domain.size(X) > SMALL
+        many = kernel.domain.size(X) > SMALL and (solver == "auto" or on_gpu(X))
         return X if many and self._risk().smooth else in_double(to_host(X))
 
     def _stream_data(
@@ -316,7 +319,8 @@ class Risk(KernelEstimator):
                     rows = IterativeGram(data.kernel, some, self.random_state)
                 else:
                     data = replace(data, X=in_double(to_host(data.X)))
-                fit = self._solved(data, loss, alpha, limits, near, rows)
+                with computing_where(X) if loss.smooth else nullcontext():
+                    fit = self._solved(data, loss, alpha, limits, near, rows)
                 points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
                 points = in_double(to_host(points))
             self._store(data, points, loss, alpha, fit, plan)

@@ -38,6 +38,7 @@ from mercer.solvers.risk import (
     by_features,
     newton_cg_cost,
     newton_cost,
+    shared_gram,
 )
 
 NEWTON_STEPS = 200
@@ -73,7 +74,7 @@ def smooth_rows(kernel: Kernel, X: Any) -> Operator:
         matrix = np.array(K.to_dense(), dtype=float)
         check_definite(kernel, matrix)
         K = Dense(matrix, symmetric=True)
-    return SharedGram(K)
+    return shared_gram(K)
 
 
 def _finite_features(kernel: Kernel, X: Any, sparse: bool) -> Any:

@@ -1,3 +1,4 @@
+from mercer.solvers.box.device import rows_for as rows_for
 from mercer.solvers.box.problem import (
     ROUNDING as ROUNDING,
     BoxQP as BoxQP,

@@ -16,6 +16,7 @@ from mercer.solvers.box.block import (
     fits,
     refuse_indefinite,
 )
+from mercer.solvers.box.device import rows_for
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.box.rows import Rows
 from mercer.threads import Pool
@@ -197,7 +198,7 @@ class BoxDescent:
         """Go over to rows in float64; False where they are that already."""
         if self.rows.exact:
             return False
-        self.view.rows = Rows(self.rows.K, single=False)
+        self.view.rows = rows_for(self.rows.K, single=False)
         self.view.last_block = np.zeros(0, dtype=np.int64), None
         return True
 
@@ -235,7 +236,7 @@ class BoxDescent:
         places = view.places(view.at[order])
         G, a = view.gradient()[order], view.a[order]
         fit = int(BLOCKS * get_config().memory) // (8 * n)
-        rows = np.empty((min(n + 3, GATHERED_ROWS, max(4, fit)), n), view.rows.store.dtype)
+        rows = np.empty((min(n + 3, GATHERED_ROWS, max(4, fit)), n), view.rows.dtype)
         *_, curvature, _ = done = gathered_pair_steps(
             rows,
             np.full(n, -1),
@@ -263,7 +264,8 @@ class BoxDescent:
         few = WORKING_SET < len(view.p) <= GATHERED_VARIABLES or view.columns is not None
         free = int(((view.a > view.lower) & (view.a < view.upper)).sum())
         few = few and free < GATHERED_ROWS // 4
-        if view.rows.whole and view.signs is None and view.n_groups and few:
+        here = view.rows.whole and view.rows.in_memory
+        if here and view.signs is None and view.n_groups and few:
             self._gathered(goal)
         root = np.sqrt(np.maximum(view.rows.diagonal[self.box.index], 0.0))
         last = np.zeros(0, dtype=np.int64)
@@ -399,13 +401,13 @@ class BoxDescent:
 
     def _block(self, view: BoxView, chosen: np.ndarray, pool: Any) -> np.ndarray:
         """Return Q on the chosen variables; what the block before this one has is taken from it."""
-        from mercer.jit import reuse_block, take_rows
+        from mercer.jit import reuse_block
 
         places = view.places(view.at[chosen])
         points, where = np.unique(places, return_inverse=True)
         slots = view.rows.fetch(points)[where]
-        store, n = view.rows.store, len(chosen)
-        Q = self._buffer(n, store.dtype)
+        n = len(chosen)
+        Q = self._buffer(n, view.rows.dtype)
         plain = view.signs is None and view.n_groups < 2
         before, old = view.last_block
         kept, at, new = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.arange(n)
@@ -413,13 +415,13 @@ class BoxDescent:
             near = np.minimum(np.searchsorted(before, chosen), len(before) - 1)
             here = before[near] == chosen
             kept, at, new = np.flatnonzero(here), near[here], np.flatnonzero(~here)
-        if pool is None:
-            take_rows(store, slots, places, Q, new)
+        if pool is None or not view.rows.in_memory:
+            view.rows.gather(slots, places, Q, new)
             if len(kept):
                 reuse_block(old, at, kept, new, Q, 0, len(kept))
         else:
             halves = new[: len(new) // 2], new[len(new) // 2 :]
-            _together(pool, [(take_rows, store, slots, places, Q, half) for half in halves])
+            _together(pool, [(view.rows.gather, slots, places, Q, half) for half in halves])
             if len(kept):
                 half = len(kept) // 2
                 cuts = (0, half), (half, len(kept))

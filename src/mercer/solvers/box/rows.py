@@ -67,14 +67,11 @@ class Rows:
     array([[0.6065, 1.    , 0.6065]])
     """
 
+    in_memory = True
+
     @speaks("SMO")
     def __init__(self, K: Operator, single: bool = True):
-        self.K, self.n = K, K.shape[0]
-        self.computed = 0
-        self._lock = threading.Lock()
-        self._slots: np.ndarray | None = None
-        self._parent: Rows | None = None
-        self._chosen = _ALL
+        self._begin(K)
         lazy = isinstance(K, Gram) and K.kernel.domain.holds_points
         small = self.n <= WHOLE_UP_TO and 8 * self.n**2 <= SHARE * get_config().memory
         if not isinstance(K, Gram) or not lazy or small:
@@ -87,6 +84,19 @@ class Rows:
         self._bound, self.exact = _bind(K, single)
         self.diagonal = np.asarray(K.diagonal(), dtype=float)
         self._allocate(SHARE)
+
+    def _begin(self, K: Operator) -> None:
+        self.K, self.n = K, K.shape[0]
+        self.computed = 0
+        self._lock = threading.Lock()
+        self._slots: np.ndarray | None = None
+        self._parent: Rows | None = None
+        self._chosen = _ALL
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The kind of numbers of a block."""
+        return self.store.dtype
 
     def _allocate(self, share: float) -> None:
         """Make room for as many rows as fit; memory is taken from the system as it is filled."""
@@ -103,6 +113,10 @@ class Rows:
                 budget,
             )
         self.store = np.empty((self.capacity, self.n), np.float64 if self.exact else np.float32)
+        self._start()
+
+    def _start(self) -> None:
+        """Begin with no row there."""
         self._slots = np.full(self.n, -1)
         self._points = np.full(self.capacity, -1)
         self._used = np.zeros(self.capacity, dtype=np.int64)
@@ -137,7 +151,7 @@ class Rows:
 
     def restricted(self, points: np.ndarray) -> Rows:
         """Return rows and columns of some points only; what is here already is copied from here."""
-        part = object.__new__(Rows)
+        part = object.__new__(type(self))
         part._restrict(self, points)
         return part
 
@@ -229,6 +243,26 @@ class Rows:
             part = np.empty((len(theirs[some]), self.n), self.store.dtype)
             take_block(parent.store, theirs[some], self._chosen, part)
             self.store[slots[some]] = part
+
+    def gather(
+        self, slots: np.ndarray, columns: np.ndarray, out: np.ndarray, rows: np.ndarray
+    ) -> None:
+        """Fill out[i] = store[slots[i], columns] for the rows i given.
+
+        Parameters
+        ----------
+        slots : ndarray of int
+            What `fetch` returned for the rows of `out`.
+        columns : ndarray of int
+            Points.
+        out : ndarray
+            What is filled.
+        rows : ndarray of int
+            Which rows of it.
+        """
+        from mercer.jit import take_rows
+
+        take_rows(self.store, slots, columns, out, rows)
 
     # -- products ------------------------------------------------------------------------------
     def add(
@@ -331,24 +365,29 @@ def _has_noise(K: Gram) -> bool:
     return abs(twin - own) > 1e-6 * abs(own)
 
 
+def is_single(K: Gram) -> bool:
+    """Whether rows may be float32: they agree with float64 on a sample of many points."""
+    X, n = to_host(K.X), K.shape[0]
+    plain = isinstance(X, np.ndarray) or sp.issparse(X)
+    if not (plain and n > SINGLE_FROM and X.dtype == np.float64):
+        return False
+    some, every = np.linspace(0, n - 1, SAMPLE).astype(int), slice(0, SAMPLE)
+    with np.errstate(all="ignore"):
+        fine = K.kernel._bind(X[some]).tile(every, every)
+        coarse = K.kernel._bind(X[some].astype(np.float32)).tile(every, every)
+        return bool(np.abs(fine - coarse).max() <= AGREEMENT * np.abs(fine).max())
+
+
 def _bind(K: Gram, single: bool) -> tuple[Any, bool]:
     """Return the kernel bound to the points, and whether it is in float64.
 
-    float32 serves where it agrees with float64 on a sample and needs no slower route.
+    float32 serves where it agrees with float64 and needs no slower route.
     """
     X = to_host(K.X)  # rows lie in this memory
-    n = K.shape[0]
-    plain = isinstance(X, np.ndarray) or sp.issparse(X)
-    if plain and single and n > SINGLE_FROM and X.dtype == np.float64:
-        some = np.linspace(0, n - 1, SAMPLE).astype(int)
-        every = slice(0, SAMPLE)
+    if single and is_single(K):
         with np.errstate(all="ignore"):
-            narrow = X.astype(np.float32)
-            fine = K.kernel._bind(X[some]).tile(every, every)
-            coarse = K.kernel._bind(narrow[some]).tile(every, every)
-            alike = np.abs(fine - coarse).max() <= AGREEMENT * np.abs(fine).max()
-            bound = K.kernel._bind(narrow) if alike else None
-        if bound is not None and not bound.slow and bound.dtype == np.float32:
+            bound = K.kernel._bind(X.astype(np.float32))
+        if not bound.slow and bound.dtype == np.float32:
             return bound, False
     bound = K.kernel._bind(X)
     bound.verify()

@@ -21,6 +21,7 @@ from mercer.errors import InvalidInput, speaks
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
 from mercer.solvers.box.descent import WORKING_SET, BoxDescent
+from mercer.solvers.box.device import rows_for
 from mercer.solvers.box.problem import BoxQP, CheckedBox
 from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows
 from mercer.solvers.cost import Cost, Facts, seconds_of
@@ -106,7 +107,7 @@ class SMO(IterativeSolver):
         box = problem.checked("SMO")
         limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
         clock = Clock(self.max_time)
-        rows = Rows(box.K) if rows is None else rows
+        rows = rows_for(box.K) if rows is None else rows
         if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
             rows.fill()
         budget = Budget(limit, clock, self.callback)

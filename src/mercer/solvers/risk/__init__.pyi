@@ -1,3 +1,4 @@
+from mercer.solvers.risk.device import shared_gram as shared_gram
 from mercer.solvers.risk.kinked import Kinked as Kinked, KinkedPoint as KinkedPoint
 from mercer.solvers.risk.lasso import (
     LOSSES as LOSSES,
