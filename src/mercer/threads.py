@@ -91,8 +91,8 @@ def blas_for(rows: Any) -> AbstractContextManager:
     if not isinstance(rows, int):
         shape = getattr(rows, "shape", None)
         try:
-            rows = shape[0] if shape else len(rows)
-        except TypeError:
+            rows = int(shape[0] if shape else len(rows))
+        except TypeError:  # a dask frame does not know
             return nullcontext()
     alone = rows <= ALONE or (rows <= LOOKED and is_crowded())
     return single_threaded_blas() if alone else nullcontext()

@@ -253,13 +253,15 @@ class RadialBound(Bound):
         """Return k on some of the rows; the other side is used as it was prepared."""
         left = None if self._left is None else self._left[index]
         some = self._X[index], self._x[index], self._xx[index]
-        return copy.copy(self).with_rows(*some, left, self._radius)
+        return copy.copy(self).with_rows(*some, left)
 
-    def with_rows(self, X: Any, x: Any, xx: Any, left: Any, radius: float) -> Self:
-        """Take points, prepared, as rows; no two are farther from one another than a radius."""
-        self.symmetric, self.shape = False, (len(X), self.shape[1])
+    def with_rows(self, X: Any, x: Any, xx: Any, left: Any, radius: float | None = None) -> Self:
+        """Take points, prepared, as rows; other ones with how far two may be from one another."""
+        if radius is not None:
+            self._radius = radius
+        self.symmetric, self.shape = False, (X.shape[0], self.shape[1])
         self.collections, self._like = (X, self.collections[1]), X
-        self._X, self._x, self._xx, self._left, self._radius = X, x, xx, left, radius
+        self._X, self._x, self._xx, self._left = X, x, xx, left
         return self
 
     def at(self, X: Any) -> Bound:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import device_of
 from mercer.errors import who
 from mercer.estimator import Plan, Study, in_time
 from mercer.kernels import Kernel
-from mercer.memory import free_on, require_memory, smaller_rank
+from mercer.memory import require_memory, smaller_rank
 from mercer.models.cluster.lloyd import (
     WINDOW,
     Centres,
@@ -86,7 +85,7 @@ class Asked:
     @property
     def room(self) -> int:
         """Bytes that may be allocated where the matrix is computed."""
-        return get_config().memory if self.matrix else free_on(device_of(self.X))
+        return gram_of(self.kernel, self.X).room
 
     def feature_columns(self) -> int | None:
         """Return the number of explicit features, where they are few.

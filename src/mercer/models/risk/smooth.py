@@ -223,7 +223,8 @@ class IterativeGram(SharedGram):
     def _block(self, rows: Any, cols: Any) -> np.ndarray:
         return self.K._block(rows, cols)
 
-    def _matmul(self, V: np.ndarray) -> np.ndarray:
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """Return K V, in float64."""
         return self.K.exact(V)
 
     def factor(self, s: np.ndarray, ridge: float, rough: bool = False) -> None:

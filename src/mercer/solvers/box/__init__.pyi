@@ -1,4 +1,3 @@
-from mercer.solvers.box.device import rows_for as rows_for
 from mercer.solvers.box.problem import (
     ROUNDING as ROUNDING,
     BoxQP as BoxQP,
@@ -6,7 +5,7 @@ from mercer.solvers.box.problem import (
     meets as meets,
     rounding_of as rounding_of,
 )
-from mercer.solvers.box.rows import Rows as Rows
+from mercer.solvers.box.rows import Rows as Rows, rows_for as rows_for
 from mercer.solvers.box.smo import (
     SMO as SMO,
     rows_kept as rows_kept,

@@ -16,9 +16,8 @@ from mercer.solvers.box.block import (
     fits,
     refuse_indefinite,
 )
-from mercer.solvers.box.device import rows_for
 from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
-from mercer.solvers.box.rows import Rows
+from mercer.solvers.box.rows import Rows, rows_for
 from mercer.threads import Pool
 
 # ---- Variables of a box QP that are moved, with what belongs to them ----

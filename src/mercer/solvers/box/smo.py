@@ -21,9 +21,8 @@ from mercer.errors import InvalidInput, speaks
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
 from mercer.solvers.box.descent import WORKING_SET, BoxDescent
-from mercer.solvers.box.device import rows_for
 from mercer.solvers.box.problem import BoxQP, CheckedBox
-from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows
+from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows, rows_for
 from mercer.solvers.cost import Cost, Facts, seconds_of
 
 PILOT = 512  # points of the small problem that tells how many points will matter

@@ -1,4 +1,8 @@
-from mercer.solvers.risk.device import shared_gram as shared_gram
+from mercer.solvers.risk.gram import (
+    SHARED as SHARED,
+    SharedGram as SharedGram,
+    shared_gram as shared_gram,
+)
 from mercer.solvers.risk.kinked import Kinked as Kinked, KinkedPoint as KinkedPoint
 from mercer.solvers.risk.lasso import (
     LOSSES as LOSSES,
@@ -9,9 +13,7 @@ from mercer.solvers.risk.lasso import (
 from mercer.solvers.risk.lasso_descent import CoordinateDescent as CoordinateDescent
 from mercer.solvers.risk.metric import (
     MOMENTS as MOMENTS,
-    SHARED as SHARED,
     PrimalMetric as PrimalMetric,
-    SharedGram as SharedGram,
     metric_of as metric_of,
 )
 from mercer.solvers.risk.newton import (

@@ -18,7 +18,8 @@ from mercer.errors import InvalidInput, speaking_for, who
 from mercer.solvers.base import IterativeSolver, Solution, accept, either
 from mercer.solvers.cost import Cost, Facts, gram_seconds
 from mercer.solvers.linear import cg_cost, default_rank, primal_cost
-from mercer.solvers.risk.metric import SHARED, DualMetric, PrimalMetric, metric_of
+from mercer.solvers.risk.gram import SHARED
+from mercer.solvers.risk.metric import DualMetric, PrimalMetric, metric_of
 from mercer.solvers.risk.smooth import EPS, NEGLIGIBLE, fault_of
 
 SUFFICIENT = 1e-4  # part of the decrease that the slope promises

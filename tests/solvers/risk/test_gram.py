@@ -10,8 +10,8 @@ from mercer.errors import MemoryBudgetExceeded
 from mercer.kernels import RBF
 from mercer.losses import Huber
 from mercer.operators import Gram
-from mercer.solvers.risk import SharedGram, device, shared_gram
-from mercer.solvers.risk.device import DeviceGram
+from mercer.solvers.risk import SharedGram, gram, shared_gram
+from mercer.solvers.risk.gram import DeviceGram
 
 pytest.importorskip("torch", reason="torch is not installed")
 from tests.pretend_cuda import pretend_cuda, to_cuda
@@ -25,7 +25,7 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1]
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch):
     """Let the device factorise matrices of some points already."""
-    monkeypatch.setattr(device, "FROM", 20)
+    monkeypatch.setattr(gram, "DEVICE_FROM", 20)
     monkeypatch.setattr("mercer.models.risk.base.SMALL", 20)
 
 
@@ -63,16 +63,17 @@ def test_factors_are_those_of_the_weighted_matrix(share):
     B = s[:, None] * K * s + 0.3 * np.eye(N)
     expected = np.where(used[:, None], np.linalg.solve(B, np.where(used[:, None], R, 0.0)), 0.0)
     with pretend_cuda():
-        gram = shared_gram(Gram(RBF(1.0), to_cuda(X), keep=False))
-        assert isinstance(gram, DeviceGram)
-        gram.factor(s, 0.3)
-        np.testing.assert_allclose(gram.solve(np.where(used[:, None], R, 0.0)), expected, atol=1e-9)
-        np.testing.assert_allclose(gram.inverse_diagonal(), np.diag(np.linalg.inv(B)), atol=1e-9)
+        found = shared_gram(Gram(RBF(1.0), to_cuda(X), keep=False))
+        assert isinstance(found, DeviceGram)
+        found.factor(s, 0.3)
+        np.testing.assert_allclose(found.inverse_diagonal(), np.diag(np.linalg.inv(B)), atol=1e-9)
         T = np.where(used[:, None], R, 0.0)
+        np.testing.assert_allclose(found.solve(T), expected, atol=1e-9)
         squares = np.einsum("ij,ij->j", T, np.linalg.solve(B, T))
-        np.testing.assert_allclose(gram.squares(T), squares, atol=1e-8)
-        np.testing.assert_allclose(gram._matmul(R), K @ R, atol=1e-10)
-        np.testing.assert_allclose(gram.block(np.array([3, 1]), slice(None)), K[[3, 1]], atol=1e-12)
+        np.testing.assert_allclose(found.squares(T), squares, atol=1e-8)
+        np.testing.assert_allclose(found @ R, K @ R, atol=1e-10)
+        rows = found.block(np.array([3, 1]), slice(None))
+        np.testing.assert_allclose(rows, K[[3, 1]], atol=1e-12)
 
 
 def test_little_room_on_the_device_is_told():
@@ -82,7 +83,7 @@ def test_little_room_on_the_device_is_told():
 
 def test_few_points_and_arrays_stay_in_main_memory(monkeypatch):
     assert type(shared_gram(Gram(RBF(1.0), X, keep=False))) is SharedGram
-    monkeypatch.setattr(device, "FROM", N)
+    monkeypatch.setattr(gram, "DEVICE_FROM", N)
     with pretend_cuda():
         assert type(shared_gram(Gram(RBF(1.0), to_cuda(X), keep=False))) is SharedGram
 
