@@ -13,7 +13,7 @@ from mercer.errors import NotAKernel, who
 from mercer.estimator import INDEFINITE
 from mercer.memory import row_blocks
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
-from mercer.operators import Index, Operator, group_sums, member_sums
+from mercer.operators import Gram, Index, Operator, group_sums, member_sums
 from mercer.solvers import rpcholesky
 
 FEW = 4  # up to a share of 1/FEW of the points that moved, their rows alone are read
@@ -58,6 +58,8 @@ class GramSpace:
         self._sums = np.zeros((0, 0))
         self._labels = np.zeros(0, dtype=np.int64)
         self._exact = False
+        #: On a GPU a product with all of the matrix is sooner done than some rows are brought here.
+        self._there = isinstance(K, Gram) and K.device is not None
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Return kernel values of the points at these positions with all, one row each."""
@@ -117,7 +119,8 @@ class GramSpace:
         w, n = self.weights, len(labels)
         fits = self._sums.shape == (k, n)
         moved = np.flatnonzero((labels != self._labels) & (w > 0)) if fits else np.arange(n)
-        if not fits or FEW * len(moved) > n or (afresh and not self._exact):
+        few = not self._there and FEW * len(moved) <= n
+        if not fits or (len(moved) and not few) or (afresh and not self._exact):
             self._sums = self._all(labels, k)
             self._exact = True
         elif len(moved):

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.domains import beside
 from mercer.errors import InvalidInput, who
 from mercer.estimator import JUDGED, Plan, Study, Ways, check_definite, choose, is_sparse
 from mercer.kernels import Kernel, check_diagonal, unproven
 from mercer.losses import Absolute, Huber, Loss, Squared
-from mercer.memory import require_memory
+from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge import RidgeGram
 from mercer.models.risk.fit import ERMFit, best_offset
 from mercer.operators import Dense, Gram, LowRank, Operator
@@ -30,7 +31,7 @@ from mercer.solvers import (
     rpcholesky,
 )
 from mercer.solvers.falkon import falkon_newton_cost
-from mercer.solvers.linear import default_rank
+from mercer.solvers.linear import DevicePreconditioner, default_rank
 from mercer.solvers.risk import (
     MOMENTS,
     SHARED,
@@ -217,8 +218,11 @@ class IterativeGram(SharedGram):
         seed = 0 if random_state is None else random_state
         rank = min(default_rank(n), max(1, get_config().memory // (SHARE * 32 * n)), n)
         self.F = rpcholesky(self.K, rank, seed, tol=ENOUGH).F
+        if there := on_gpu(self.K.like):
+            self.F = beside(self.F, self.K.like)
+        self._kind: Any = DevicePreconditioner if there else NystromPreconditioner
         self._s, self._ridge, self._rough_only = np.zeros(n), 0.0, False
-        self._preconditioner: NystromPreconditioner | None = None
+        self._preconditioner: Any = None
 
     def _block(self, rows: Any, cols: Any) -> np.ndarray:
         return self.K._block(rows, cols)
@@ -230,14 +234,14 @@ class IterativeGram(SharedGram):
     def factor(self, s: np.ndarray, ridge: float, rough: bool = False) -> None:
         """Make the preconditioner of ridge·I + SKS; a rough solve is the preconditioner alone."""
         self._s, self._ridge, self._rough_only = s, ridge, rough
-        self._preconditioner = NystromPreconditioner(self.F * s, ridge)
+        self._preconditioner = self._kind(self.F * beside(s, self.F), ridge)
 
     def solve(self, R: np.ndarray) -> np.ndarray:
         """Return (ridge·I + SKS)⁻¹R up to a relative residual of 1e-4, 0 in the rows with s = 0."""
         used = self._s > 0
         R = np.where(used if R.ndim == 1 else used[:, None], R, 0.0)
         if self._rough_only:
-            out = self._preconditioner.solve(R)  # type: ignore[union-attr]
+            out = self._preconditioner.solve(R)
         else:
             solver = ConjugateGradients(
                 tol=TOL, max_iter=STEPS, preconditioner=self._preconditioner

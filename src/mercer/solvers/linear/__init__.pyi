@@ -18,7 +18,10 @@ from mercer.solvers.linear.cholesky import (
     primal_cost as primal_cost,
 )
 from mercer.solvers.linear.cholesky_factor import CholeskyFactor as CholeskyFactor
-from mercer.solvers.linear.device import DeviceBuffer as DeviceBuffer
+from mercer.solvers.linear.device import (
+    DeviceBuffer as DeviceBuffer,
+    DevicePreconditioner as DevicePreconditioner,
+)
 from mercer.solvers.linear.eigen import (
     EIGH as EIGH,
     DenseEigen as DenseEigen,
