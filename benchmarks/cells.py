@@ -131,7 +131,7 @@ def width(d: int) -> float:
 
 def _svc(d: int, C: float, kernel: str) -> dict[str, Any]:
     if kernel == "poly":
-        ours: Any = Polynomial(3, scale=1.0 / d, shift=1.0)
+        ours: Any = Polynomial(3, 1.0, length_scale=d**0.5)
         theirs: dict[str, Any] = {"kernel": "poly", "degree": 3, "gamma": 1.0 / d, "coef0": 1.0}
     else:
         ours, theirs = RBF(width(d)), {"gamma": 1.0 / d}
@@ -202,7 +202,7 @@ def gram(n: int, d: int, kernel: str = "rbf") -> Works:
         "rbf": (RBF(width(d)), lambda: rbf_kernel(X, gamma=1 / d)),
         "laplacian": (Laplacian(float(d)), lambda: laplacian_kernel(X, gamma=1 / d)),
         "poly": (
-            Polynomial(3, scale=1.0 / d, shift=1.0),
+            Polynomial(3, 1.0, length_scale=d**0.5),
             lambda: polynomial_kernel(X, degree=3, gamma=1 / d, coef0=1.0),
         ),
         "matern": (Matern(width(d), nu=1.5), partial_matern(X, width(d))),
@@ -364,7 +364,7 @@ def nystroem_transform(n: int, d: int, m: int = 300) -> Works:
 def fourier_transform(n: int, d: int, m: int = 300) -> Works:
     """Random features of n rows."""
     X, _ = regression(n, d)
-    ours = mercer.RandomFourierFeatures(RBF(width(d)), m, method="iid", random_state=0).fit(X)
+    ours = mercer.RandomFourierFeatures(RBF(width(d)), m, method="plain", random_state=0).fit(X)
     peer = RBFSampler(gamma=1 / d, n_components=m, random_state=0).fit(X)
     return {"mercer": lambda: ours.transform(X), PEER: lambda: peer.transform(X)}
 

@@ -123,8 +123,10 @@ def times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     if not A.size or not B.size or A.dtype != np.float64 or not A.flags.forc:
         return A @ B
     rows = A.flags.c_contiguous
-    if B.ndim == 1:
-        return np.asarray(blas.dgemv(1.0, A.T, B, trans=1) if rows else blas.dgemv(1.0, A, B))
+    if B.ndim == 1 or B.shape[1] == 1:
+        b = B.ravel()
+        out = blas.dgemv(1.0, A.T, b, trans=1) if rows else blas.dgemv(1.0, A, b)
+        return np.asarray(out).reshape(len(A), *B.shape[1:])
     return np.asarray(dgemm(1.0, B.T, A.T).T if rows else dgemm(1.0, A, B))
 
 

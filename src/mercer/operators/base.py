@@ -25,6 +25,8 @@ class Operator:
     dtype: np.dtype = np.dtype(np.float64)
     symmetric: bool = False
     psd: bool = False
+    #: Whether its numbers lie in main memory, so that one vector is soon multiplied.
+    in_memory: bool = False
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         return self.to_dense() @ V
@@ -100,6 +102,8 @@ class Dense(Operator):
     >>> Dense(np.eye(2)) @ np.array([1.0, 2.0])
     array([1., 2.])
     """
+
+    in_memory = True
 
     def __init__(self, array: Any, symmetric: bool | None = None, psd: bool = False):
         A = np.asarray(array)

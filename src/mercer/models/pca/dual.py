@@ -38,7 +38,7 @@ class CentredGram(Operator):
     symmetric = psd = True
 
     def __init__(self, K: Operator, weights: np.ndarray | None = None):
-        self.K, self.shape = K, K.shape
+        self.K, self.shape, self.in_memory = K, K.shape, K.in_memory
         n = int(K.shape[0])
         self.roots = None if weights is None else np.sqrt(weights)[:, None]
         self.shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()

@@ -93,7 +93,7 @@ def check_components(model: Any, kernel: Kernel) -> Wanted:
 # ---- Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned ----
 
 
-SMALL = 500  # points up to which all eigenvalues cost less than blocks of products
+SMALL = 200  # points up to which all eigenvalues cost less than products with the matrix
 OPEN = 2000  # the same where a share of the variance is asked for
 WIDE = 2  # so many times more features than points, or columns, are worth centring one by one
 PRODUCTS = 15  # block products of a subspace iteration, as a rule

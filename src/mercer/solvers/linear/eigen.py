@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from scipy.linalg import qr
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from mercer.checks import check_index, check_number, random_source
 from mercer.engines import Rates
@@ -35,6 +36,9 @@ _PROBES = 16
 _PATIENCE = 20  # Rayleigh-Ritz steps without progress after which the iteration is given up
 _PLATEAU = 100  # the same where the residual is larger than rounding makes it
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
+_WORTH = 10  # times fewer pairs than rows are worth products with one vector
+_BESIDE, _AGAIN = 5, 3  # random vectors beside what those find, and products of these at least
+_RESTART = 15  # products with a block that a restart of ARPACK counts as
 _BLOCKS = 8  # blocks that a space holds before it starts again from its best pairs
 
 
@@ -147,6 +151,10 @@ class SubspaceIteration:
     good as any polynomial of A in the block, so no interval and no degree need be chosen. When the
     space is full it is replaced by its best k + oversample pairs (a thick restart).
 
+    Where A lies in main memory, products with one vector cost little, and the first block has what
+    ARPACK finds with those. A few random vectors beside it, and three products of these, bring to
+    light what a single vector cannot see: eigenvalues that are equal.
+
     Cost: 2n²(k + oversample) flops a product; memory two arrays of at most 8(k + oversample)
     vectors, or less (at least 3(k + oversample)) where that takes a quarter of the memory budget.
 
@@ -223,10 +231,10 @@ class SubspaceIteration:
             if n == 0:
                 return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
             rng = random_source(self.random_state)
-            p = min(n, k + self.oversample)
-            space = _Space(n, p)
-            Q = _orthonormal(rng.standard_normal((n, p)))
-            products, best, waited, cause = 0, np.inf, 0, ""
+            Q, width, products, least = self._first_block(A, k, rng)
+            space = _Space(n, Q.shape[1])
+            least += products
+            best, waited, cause = np.inf, 0, ""
             while True:
                 space.add(Q, check_product(np.asarray(A.matmul(Q), dtype=np.float64)))
                 products += 1
@@ -237,16 +245,16 @@ class SubspaceIteration:
                 # A jump up is a pair that was missed before: it is waited for anew.
                 moved = worst < 0.98 * best or worst > 3.0 * best
                 best, waited = (worst, 0) if moved else (min(best, worst), waited + 1)
-                if worst <= self.tol:
+                if worst <= self.tol and (products >= least or space.size == n):
                     break
-                if products >= self.max_iter:
+                if products >= max(self.max_iter, least):
                     cause = f"the limit of {self.max_iter} products was reached; raise max_iter"
                     break
                 rounded = worst <= 100.0 * n**0.5 * precision_of(A)
                 if waited >= (_PATIENCE if rounded else _PLATEAU) or space.size == n:
                     cause = "progress is slow, or the products are not accurate enough; raise tol"
                     break
-                Q = space.next_block(Q.shape[1], rng)
+                Q = space.next_block(width, rng)
                 if space.size + Q.shape[1] > space.limit:
                     space.restart(values, W)
             message = (
@@ -255,6 +263,38 @@ class SubspaceIteration:
             )
             pairs = EigenPairs(values[:k].copy(), X * signs_of(X))
             return Solution(pairs, not cause, products, worst, message=message if cause else "")
+
+    def _first_block(self, A: Any, k: int, rng: Any) -> tuple[np.ndarray, int, int, int]:
+        """Return a block to begin with, the width of those after it, and two numbers of products.
+
+        They are those that were made, and those that are to be made at least.
+        """
+        n = int(A.shape[0])
+        p = min(n, k + self.oversample)
+        if not (A.in_memory and _WORTH * k < n and p > k and self.max_iter > _RESTART):
+            return _orthonormal(rng.standard_normal((n, p))), p, 0, 0
+        made, size = 0, 1.0
+
+        def product(v: np.ndarray) -> np.ndarray:
+            nonlocal made
+            made += 1
+            return check_product(np.asarray(A.matmul(v.ravel()), dtype=np.float64)) / size
+
+        width = min(_BESIDE, p - k)
+        Q, start = rng.standard_normal((n, k + width)), rng.standard_normal(n)
+        size = float(np.abs(product(start)).max())  # squares of tiny numbers are none
+        if size == 0:
+            return _orthonormal(Q), width, made, 1
+        limit = -(-self.max_iter // _RESTART)
+        try:
+            form = LinearOperator(A.shape, matvec=product, dtype=np.float64)  # type: ignore[call-overload]
+            found = eigsh(form, k, which="LA", v0=start, tol=0.05 * self.tol, maxiter=limit)[1]
+        except ArpackNoConvergence as error:
+            found = error.eigenvectors
+        except ArpackError:  # of a matrix of next to no rank, say
+            found = Q[:, :0]
+        Q[:, : found.shape[1]] = found
+        return _orthonormal(Q), width, made, _AGAIN
 
 
 class _Space:
