@@ -17,10 +17,12 @@ from mercer.lapack import svd
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import gram_of
 from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
-from mercer.solvers.linear import signs_of
+from mercer.solvers.linear import cuts, signs_of
+from mercer.threads import blas_for
 
 EPS = float(np.finfo(np.float64).eps)
 RANK = 1e-12  # eigenvalues below this part of the largest are rounding
+CACHED, CACHED_ROWS = 2**17, 256  # entries of a block that stays in a cache, and least rows
 THIN = 10  # times more rows than columns, from which on the covariance is worth it; or the reverse
 
 
@@ -156,33 +158,58 @@ class FeatureRows:
     def blocks(self, columns: int | None = None) -> Iterator[tuple[slice, Any, np.ndarray]]:
         """Yield rows, their features (dense or sparse) and their weights.
 
-        The number of columns is given for new points, which may have parts without a column.
+        Few rows at a time, of which copies stay in a cache. The number of columns is given for new
+        points, which may have parts without a column.
         """
         n, D = self.kernel.domain.size(self.X), self.shape[1] if columns is None else columns
-        for rows in row_blocks(n, (64 if sp.issparse(self.X) else 24) * D):
+        sparse = sp.issparse(self.X)
+        parts = row_blocks(n, (64 if sparse else 24) * D)
+        step = max(CACHED_ROWS, CACHED // max(1, D))
+        if not sparse and parts[0].stop > step:
+            parts = [slice(*ends) for ends in cuts(n, step)]
+        for rows in parts:
             whole = rows == slice(0, n)
             part = self.X if whole else self.kernel.domain.take(self.X, rows)
             with np.errstate(over="ignore", invalid="ignore"):
                 phi = gram_of(self.kernel, part).features()
-            entries = phi.data if sp.issparse(phi) else phi
-            if not np.isfinite(entries).all():
-                raise InvalidInput(
-                    f"{self.kernel}: its features are not finite on these data; scale the columns."
-                )
             m = int(phi.shape[0])
             yield rows, phi, np.ones(m) if self.weights is None else self.weights[rows]
 
+    def refuse_infinite(self, found: np.ndarray, columns: int | None = None) -> None:
+        """Refuse features that are not finite, where sums of them, which were found, are not."""
+        if np.isfinite(found).all():
+            return
+        for _, phi, _ in self.blocks(columns):
+            if not np.isfinite(phi.data if sp.issparse(phi) else phi).all():
+                raise InvalidInput(
+                    f"{self.kernel}: its features are not finite on these data; scale the columns."
+                )
+
     def mean(self) -> np.ndarray:
         """Return the weighted mean; a second pass takes that of what the first has left."""
-        mean, weight = np.zeros(self.shape[1]), self.weight
-        for _ in range(2):
-            step = np.zeros(len(mean))
-            for _, phi, w in self.blocks():
-                A, rest = apart(phi, mean, w)
-                share = w / weight
+        mean = self._nearer(np.zeros(self.shape[1]))
+        return self._nearer(mean)
+
+    def _nearer(self, mean: np.ndarray) -> np.ndarray:
+        """Return a vector with the weighted mean of what it has left added."""
+        step, weight = np.zeros(len(mean)), self.weight
+        away = mean.any()
+        for _, phi, w in self.blocks():
+            A, rest = apart(phi, mean, w) if away else (phi, mean)
+            share = w / weight
+            with np.errstate(over="ignore", invalid="ignore"):
                 step += A.T @ share - share.sum() * rest
-            mean = mean + step
-        return mean
+        self.refuse_infinite(step)
+        return mean + step
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weighted mean μ and Σ w(φ − μ)(φ − μ)ᵀ, in two passes.
+
+        The second is about the mean that the first found, up to the rounding that it tells.
+        """
+        rough, weight = self._nearer(np.zeros(self.shape[1])), self.weight
+        S, step = self._about(rough)
+        return rough + step / weight, S - np.outer(step, step / weight)
 
     def centred(self, mean: np.ndarray) -> np.ndarray:
         """Return √w (φ − μ) as one matrix."""
@@ -194,20 +221,22 @@ class FeatureRows:
             out[rows] *= np.sqrt(w)[:, None]
         return out
 
-    def scatter(self, mean: np.ndarray) -> np.ndarray:
-        """Return Σ w(φ − μ)(φ − μ)ᵀ; sparse features are not made dense."""
+    def _about(self, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return Σ w(φ − c)(φ − c)ᵀ and Σ w(φ − c); sparse features are not made dense."""
         D = self.shape[1]
-        S = np.zeros((D, D))
+        S, total = np.zeros((D, D)), np.zeros(D)
         for _, phi, w in self.blocks():
-            A, rest = apart(phi, mean, w)
+            A, rest = apart(phi, centre, w)
+            total += A.T @ w - w.sum() * rest
             if sp.issparse(A):
                 S += (A.T @ A.multiply(w[:, None]).tocsr()).toarray()
                 cross = np.outer(A.T @ w - w.sum() / 2 * rest, rest)
                 S -= cross + cross.T
             else:
-                A *= np.sqrt(w)[:, None]
+                if self.weights is not None:
+                    A *= np.sqrt(w)[:, None]
                 S += A.T @ A
-        return S
+        return S, total
 
     def inner(self, mean: np.ndarray) -> np.ndarray:
         """Return the n × n matrix of √wᵢ√wⱼ (φᵢ − μ)ᵀ(φⱼ − μ)."""
@@ -225,8 +254,10 @@ class FeatureRows:
         """Return (φ − μ)ᵀ axes for every row."""
         out = np.empty((self.kernel.domain.size(self.X), axes.shape[1]))
         for rows, phi, w in self.blocks(len(mean)):
-            A, rest = apart(phi, mean, w)
-            out[rows] = A @ axes - rest @ axes
+            with np.errstate(over="ignore", invalid="ignore"):
+                A, rest = apart(phi, mean, w)
+                out[rows] = A @ axes - rest @ axes
+        self.refuse_infinite(out, len(mean))
         return out
 
     def off_plane(self, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -238,6 +269,7 @@ class FeatureRows:
             near = near - (near @ axes) @ axes.T
             beyond = beyond_features(self.kernel, domain.take(self.X, rows), phi)
             out[rows] = np.einsum("ij,ij->i", near, near) + beyond
+        self.refuse_infinite(out, len(mean))
         return out
 
     def pull(self, Z: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -245,7 +277,7 @@ class FeatureRows:
         out = np.zeros((self.shape[1], Z.shape[1]))
         for rows, phi, w in self.blocks():
             A, rest = apart(phi, mean, w)
-            V = w[:, None] * Z[rows]
+            V = Z[rows] if self.weights is None else w[:, None] * Z[rows]
             out += A.T @ V - np.outer(rest, V.sum(axis=0))
         return out
 
@@ -347,14 +379,15 @@ def find_axes(rows: FeatureRows, k: int | None, few: SubspaceIteration | None = 
         f"{who()}: principal axes of {n} × {D} features",
         "Fit fewer rows, or use eigen_solver='cholesky'",
     )
-    mean = rows.mean()
+    mean, S = rows.moments() if tall else (rows.mean(), np.zeros((0, 0)))
     if way == "svd":
         _, sigma, Vt = svd(rows.centred(mean), overwrite_a=True)
         values = without_rounding(sigma**2, Vt.T, mean, rows.weight, squared=False)
         return Axes(values, Vt.T, mean, float((sigma**2).sum()), way)
-    S = rows.scatter(mean) if tall else rows.inner(mean)
+    S = S if tall else rows.inner(mean)
     total = max(0.0, float(np.trace(S)))
-    solution = (few or DenseEigen()).solve(Eigen(S, None if k is None or k >= side else k))
+    with blas_for(side):
+        solution = (few or DenseEigen()).solve(Eigen(S, None if k is None or k >= side else k))
     values, V = np.maximum(solution.value.values, 0.0), solution.value.vectors
     if wide:
         w = np.ones(n) if rows.weights is None else rows.weights

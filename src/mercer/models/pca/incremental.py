@@ -26,6 +26,7 @@ from mercer.models.pca.components import (
 )
 from mercer.settings import get_config
 from mercer.solvers.linear import signs_of
+from mercer.threads import blas_for
 
 # ---- Mean and scatter of rows that come in batches, and their principal axes ----
 
@@ -295,7 +296,8 @@ class Stream:
         if D > COLUMNS or 32 * D * D > get_config().memory:
             return None
         if found.scatter is not None:
-            R = _factor(found.scatter, float(found.values.max(initial=0.0)))
+            with blas_for(D):
+                R = _factor(found.scatter, float(found.values.max(initial=0.0)))
         elif found.way == "svd":
             R = np.sqrt(found.values)[:, None] * found.V.T
         else:  # few rows, which are a factor as they are

@@ -132,8 +132,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             want = wanted(self.n_components)
             rows = FeatureRows(Linear(), X, w)
             found = find_axes(rows, want.count)
-            V, mean = found.V, found.mean
-            apart = rows.pull(rows.project(V, mean), mean) - V * found.values
+            V, mean, S = found.V, found.mean, found.scatter
+            SV = rows.pull(rows.project(V, mean), mean) if S is None else S @ V
+            apart = SV - V * found.values
             self._store(found, Count.of(X.shape[0], w), apart)
             left = Stream.after(found, rows)
             if left is not None:
