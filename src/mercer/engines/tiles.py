@@ -224,6 +224,14 @@ def gram(bound: Any, out: Any = None) -> Any:
     if bound.whole:
         with _arithmetic(bound):
             return make_tile(bound, slice(0, n), slice(0, m))
+    if _is_light(bound):
+        T = make_tile(bound, slice(0, n), slice(0, m))
+        if bound.symmetric:
+            np.copyto(T, T.T, where=below_diagonal(n))
+        if out is None:
+            return T
+        out[...] = T
+        return out
     bands, width, threads = plan_tiles(
         bound, 0 if on_gpu(out) else size
     )  # a GPU counts what it holds
@@ -273,6 +281,15 @@ def matmul(bound: Any, V: Any) -> Any:
     if fits and _is_little(bound):
         return _little_product(bound, V)
     return _product_in_tiles(bound, V)
+
+
+def _is_light(bound: Any) -> bool:
+    """Whether K is one tile of arrays, of which BLAS has no work to share out."""
+    (n, m), shape = bound.shape, getattr(bound.collections[0], "shape", ())
+    light = bound.xp is np and len(shape) == 2 and bound.dtype == np.float64
+    if not light or not 0 < n * m * shape[1] <= UNSHARED or n * m > usual_entries(bound):
+        return False
+    return bool(4 * n * m * bound.itemsize * bound.workspace <= get_config().memory)
 
 
 def _is_little(bound: Any) -> bool:

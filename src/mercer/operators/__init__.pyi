@@ -25,6 +25,7 @@ from mercer.operators.gram import (
     product_at as product_at,
     rows_on_device as rows_on_device,
     upper_half as upper_half,
+    values_at as values_at,
 )
 from mercer.operators.neighbors import (
     equal_pairs as equal_pairs,

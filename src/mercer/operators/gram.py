@@ -330,11 +330,23 @@ def product_at(model: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.
     V : ndarray of shape (m,) or (m, t)
         The coefficients.
     """
+    bound = _at_new_points(model, kernel, X, Z)
+    return gram_of(kernel, X, Z) @ V if bound is None else np.asarray(matmul(bound, V))
+
+
+def values_at(model: Any, kernel: Kernel, X: Any, Z: Any) -> np.ndarray | None:
+    """Return K(X, Z) at new points, as `product_at` has it; None where nothing is kept of Z."""
+    bound = _at_new_points(model, kernel, X, Z)
+    return None if bound is None else gram(bound)
+
+
+def _at_new_points(model: Any, kernel: Kernel, X: Any, Z: Any) -> Any:
+    """Return the kernel bound to new points, with what is kept of Z; None where nothing is."""
     if not (isinstance(X, np.ndarray) and isinstance(Z, np.ndarray) and len(X) and len(Z)):
-        return gram_of(kernel, X, Z) @ V
+        return None
     if not isinstance(pick(X, Z), NumpyEngine) or KEPT_PART * Z.nbytes > get_config().memory:
-        return gram_of(kernel, X, Z) @ V
-    return np.asarray(matmul(_prepared(model, kernel, Z).at(X), V))
+        return None
+    return _prepared(model, kernel, Z).at(X)
 
 
 def _prepared(model: Any, kernel: Kernel, Z: np.ndarray) -> Any:

@@ -280,6 +280,11 @@ class CholeskyFactor(TriangularFactor):
         B = self._checked(np.asarray(B, dtype=np.float64))
         if B.size == 0:
             return np.zeros(B.shape)
+        if B.size == self.n:  # one column needs no blocks
+            b = np.ascontiguousarray(B).reshape(-1)
+            x = blas.dtrsv(self._a, b, lower=1)
+            x = blas.dtrsv(self._a, x, lower=1, trans=1, overwrite_x=1) if both else x
+            return np.asarray(x).reshape(B.shape)
         trsm = dtrsm if self.n > MANY else blas.dtrsm
         if B.ndim == 2 and B.shape[1] > 1 and B.flags.c_contiguous:
             # Bᵀ is Fortran ordered as it stands: solve Xᵀ Lᵀ = Bᵀ from the right, no transposition.

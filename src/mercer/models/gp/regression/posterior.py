@@ -17,7 +17,7 @@ from mercer.domains import to_host
 from mercer.errors import InvalidInput, who
 from mercer.lapack import dsyrk, dtrmm, eigh, times
 from mercer.memory import require_memory, row_blocks
-from mercer.operators import Gram, gram_of
+from mercer.operators import Gram, gram_of, values_at
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.linear import mirror, potrf
 
@@ -60,6 +60,11 @@ class Posterior:
         m, n = len(variance), self.fit.factor.n
         values = None if coef is None else np.empty((m, coef.shape[1]))
         X, points = self.kernel.domain.match(X, self.points)
+        step = min(ROWS, row_blocks(m, 8 * n)[0].stop)
+        if m <= step and (cross := values_at(self.fit, self.kernel, X, points)) is not None:
+            values = None if coef is None else _product(cross, coef)
+            self._take(variance, X, cross)
+            return values, np.maximum(variance, 0.0, out=variance)
         K = gram_of(self.kernel, X, points)
         there = self._on_device(K)
         step = min(DEVICE_ROWS if there else ROWS, row_blocks(m, 8 * n)[0].stop)
@@ -69,15 +74,18 @@ class Posterior:
             cross = K.rows_of(rows, None if buffer is None else buffer[: len(rows)])
             if values is not None and coef is not None:
                 values[rows] = _product(cross, coef)
-            if self.basis is not None:
-                G = self._basis_part(self.kernel.domain.take(X, rows), cross)
-                variance[rows] += np.einsum("ij,ij->j", G, G)
-            V = self.fit.factor.half_solve(cross.T, overwrite=True).T
-            if there:
-                variance[rows] -= to_host(V.square().sum(1))
-            else:
-                variance[rows] -= np.einsum("ij,ij->i", V, V)
+            part = variance[start : start + step]
+            self._take(part, self.kernel.domain.take(X, rows), cross)
         return values, np.maximum(variance, 0.0, out=variance)
+
+    def _take(self, variance: np.ndarray, X: Any, cross: Any) -> None:
+        """Take away in place what the rows explain, add what they leave open; `cross` is spent."""
+        if self.basis is not None:
+            G = self._basis_part(X, cross)
+            variance += np.einsum("ij,ij->j", G, G)
+        V = self.fit.factor.half_solve(cross.T, overwrite=True).T
+        squares = np.einsum("ij,ij->i", V, V) if isinstance(V, np.ndarray) else V.square().sum(1)
+        variance -= to_host(squares)
 
     def covariance(self, X: Any) -> np.ndarray:
         """Return the covariance matrix of f at X, shape (m, m)."""
