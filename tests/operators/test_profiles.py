@@ -110,7 +110,8 @@ def test_the_rim_is_where_rounded_roots_reach_the_radius():
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=SMOOTHINGS)
 def test_radius_and_frame(kernel):
-    X, Q = RNG.standard_normal((50, 3)), RNG.standard_normal((300, 3))
+    rng = np.random.default_rng(0)
+    X, Q = rng.standard_normal((50, 3)), rng.standard_normal((300, 3))
     for h in (0.4, 1.3):
         expected = log_sums(Q / h, X / h, None, kernel.code)
         check(log_sums(Q, X, None, kernel.code, radius=h), expected)

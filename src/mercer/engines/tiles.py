@@ -225,12 +225,10 @@ def gram(bound: Any, out: Any = None) -> Any:
         with _arithmetic(bound):
             return make_tile(bound, slice(0, n), slice(0, m))
     if _is_light(bound):
-        T = make_tile(bound, slice(0, n), slice(0, m))
+        out = bound.empty((n, m)) if out is None else out
+        out[...] = make_tile(bound, slice(0, n), slice(0, m))
         if bound.symmetric:
-            np.copyto(T, T.T, where=below_diagonal(n))
-        if out is None:
-            return T
-        out[...] = T
+            np.copyto(out, out.T, where=below_diagonal(n))
         return out
     bands, width, threads = plan_tiles(
         bound, 0 if on_gpu(out) else size
@@ -285,7 +283,8 @@ def matmul(bound: Any, V: Any) -> Any:
 
 def _is_light(bound: Any) -> bool:
     """Whether K is one tile of arrays, of which BLAS has no work to share out."""
-    (n, m), shape = bound.shape, getattr(bound.collections[0], "shape", ())
+    n, m = bound.shape
+    shape: tuple[int, ...] = getattr(bound.collections[0], "shape", ())
     light = bound.xp is np and len(shape) == 2 and bound.dtype == np.float64
     if not light or not 0 < n * m * shape[1] <= UNSHARED or n * m > usual_entries(bound):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -177,7 +178,7 @@ class Gram(Operator):
                 part[a, b] = d[np.searchsorted(both, i[a])]
         return part
 
-    @property
+    @cached_property
     def bound(self) -> Any:
         """The kernel bound to its collections where they are computed: what makes the tiles."""
         return self._engine.bound(self.kernel, self.X, self.Y)

@@ -64,6 +64,7 @@ def _logpdf(law: Any, theta: np.ndarray) -> np.ndarray:
 
 # How far a parameter may always go from its start, and how far a restart is drawn: factors.
 REACH, DRAWN = np.log(1e3), np.log(1e2)
+NEAR = 1e-4  # of a limit, in logarithms, that is the usual one
 INSIDE = 1e-9  # from the end of the support of a prior, in logarithms
 LARGEST = 700.0  # a logarithm whose exponential, and that of its negative, are numbers
 
@@ -147,7 +148,7 @@ class Parameters:
             box = np.vstack([box, np.log(noise_bounds)])
         self._names, self._whole = names, whole
         # bounds that a kernel narrows are those of its parametrisation, such as angles
-        usual = np.isclose(box, np.log(DEFAULT_BOUNDS)).all(axis=1)
+        usual = (np.abs(box - np.log(DEFAULT_BOUNDS)) < NEAR).all(axis=1)
         usual[len(self._kernel_names) :] = False
         reach = np.where(usual, REACH, 0.0)
         self._reach = reach

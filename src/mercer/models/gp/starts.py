@@ -44,14 +44,14 @@ START_SAME = 1e-12  # correlations this near to 1 are of the same point
 
 def first_noise(problem: Problem) -> float:
     """Return where the search for the noise starts, in the units of y²."""
-    if problem.varies().any():
+    if problem.varies.any():
         return START * problem.unit()
     return START * (_function_variance(problem) or problem.targets.variance_unit())
 
 
 def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
     """Hold parameters where the evidence has no maximum; add starts where one says little."""
-    if not problem.varies().any():
+    if not problem.varies.any():
         parameters.hold(NO_SPREAD)
         return
     kernels, level = [problem.kernel], parameters.noise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -433,23 +434,24 @@ class Problem:
         """Return the same for any number of rows; infinity with weights."""
         if self.weights is not None:
             return np.inf
-        n, rest = self.Y.size, max(float(np.mean(self._remainder() ** 2)), 1e-300)
+        n, rest = self.Y.size, max(float(np.mean(self._remainder ** 2)), 1e-300)
         alone = -0.5 * n * (np.log(2 * np.pi * rest) + 1)  # of noise and nothing else
         return alone + 0.5 * n * np.log(2.0) + self.shift()
 
     # -- how much the targets vary -------------------------------------------------------------
     def unit(self) -> float:
         """Return the mean square of y about the model's mean: what noise is measured by."""
-        about = self.targets.forward(self.Y) if self.basis is None else self._remainder()
+        about = self.targets.forward(self.Y) if self.basis is None else self._remainder
         return self._mean_square(about)
 
     def spread(self) -> float:
         """Return the mean square of y about its own mean, or about what the basis explains."""
-        return self._mean_square(self._remainder())
+        return self._mean_square(self._remainder)
 
+    @cached_property
     def varies(self) -> np.ndarray:
-        """Return which outputs are more than constant, or more than what the basis explains."""
-        rest = np.sqrt(np.average(self._remainder() ** 2, axis=0, weights=self.weights))
+        """Which outputs are more than constant, or more than what the basis explains."""
+        rest = np.sqrt(np.average(self._remainder**2, axis=0, weights=self.weights))
         return rest * self.targets.scale > CONSTANT * np.abs(self.Y).max(axis=0, initial=0.0)
 
     def searched(self) -> Problem:
@@ -457,14 +459,15 @@ class Problem:
 
         An output without spread has no largest evidence: it would pull the noise to its bound.
         """
-        some = self.varies()
+        some = self.varies
         if some.all() or not some.any():
             return self
         targets = Targets(self.targets.mean[some], self.targets.scale[some])
         return replace(self, Y=self.Y[:, some], targets=targets)
 
+    @cached_property
     def _remainder(self) -> np.ndarray:
-        """Return z less its weighted mean, or less its regression on the basis."""
+        """z less its weighted mean, or less its regression on the basis."""
         Z, w = self.targets.forward(self.Y), self.weights
         if self.basis is None or self.basis.scale is None:
             return Z - np.average(Z, axis=0, weights=w)

@@ -167,7 +167,7 @@ class ProcessRegressor(KernelEstimator):
         held: bool | None = None,
     ) -> Parameters:
         low, high = LEAST, MOST
-        if problem is not None and problem.varies().any():
+        if problem is not None and problem.varies.any():
             low, high = LEAST * problem.spread(), MOST * problem.unit()
         fixed = [name for name in as_names(self.fixed) if name != "noise"]
         if noise is not None and (self._holds_noise() if held is None else held):

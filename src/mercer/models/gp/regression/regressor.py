@@ -33,7 +33,7 @@ from mercer.models.gp.regression.updates import Rows, appended, leave_out, reduc
 from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
 from mercer.models.gp.starts import doubts, warn_of_end
 from mercer.models.ridge import as_groups
-from mercer.operators import gram_of
+from mercer.operators import product_at
 from mercer.threads import blas_for
 
 if TYPE_CHECKING:
@@ -401,7 +401,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         if not self._is_fitted():
             return np.zeros((m, 1))
         X, points = self.kernel_.domain.match(X, self.X_fit_)
-        values = gram_of(self.kernel_, X, points) @ self.dual_coef_
+        values = product_at(self, self.kernel_, X, points, self.dual_coef_)
         return self._finite(values.reshape(m, -1) + self._explicit_mean(X, m))
 
     def _moments(self, kernel: Any, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:

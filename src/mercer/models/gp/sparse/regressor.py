@@ -378,7 +378,7 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
             remark = f"{m} inducing points suffice, {wanted} were allowed."
         tuned, some = search is not None and m < len(problem.Y), problem.searched()
         level = self.noise_level_ * some.targets.variance_unit()
-        if tuned and problem.varies().any() and level > NOISE * some.unit():
+        if tuned and problem.varies.any() and level > NOISE * some.unit():
             remark = (
                 "Nearly all of y is taken for noise, for which few inducing points are enough: "
                 "evidence_gap is that of these parameters. More points may find a function."
