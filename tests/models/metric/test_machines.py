@@ -18,9 +18,9 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Matern
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
 from mercer.models.metric import base, choice, learning, trials
+from mercer.models.metric.choice import RowsLeftOut
 from mercer.models.metric.scores import by_contents
 from mercer.models.metric.stacking import LogPool, Mean
-from mercer.models.metric.together import LeftOut
 from mercer.models.metric.trials import Bench, Recipe
 
 
@@ -127,8 +127,8 @@ def test_left_out_predictions_are_farther_than_those_of_members_that_saw_the_row
 def test_left_out_predictions_are_those_of_fits_without_the_row(monkeypatch):
     """Of a metric that was learned outside of its fold, with a penalty that other rows chose."""
     kept, benches = [], []
-    pooled, begin = LeftOut.pooled, Bench.__init__
-    monkeypatch.setattr(LeftOut, "pooled", lambda *a: kept.append(pooled(*a)) or kept[-1])
+    pooled, begin = RowsLeftOut.pooled, Bench.__init__
+    monkeypatch.setattr(RowsLeftOut, "pooled", lambda *a: kept.append(pooled(*a)) or kept[-1])
     monkeypatch.setattr(Bench, "__init__", lambda self, *a: benches.append(self) or begin(self, *a))
     monkeypatch.setattr(choice, "FIRST", (Recipe("", Matern(nu=1.5), "full"),))
     monkeypatch.setattr(choice, "recipes_for", lambda *_: [])
@@ -407,8 +407,8 @@ class Watch:
 def test_what_is_told_is_of_the_members_that_there_was_time_for(kind, monkeypatch):
     X, y = waves(90, d=3, noise=0.5)
     y = y if kind is FeatureMachineRegressor else np.digitize(y, [-0.5, 0.5])
-    pools, pooled = [], LeftOut.pooled
-    monkeypatch.setattr(LeftOut, "pooled", lambda *a: pools.append(pooled(*a)) or pools[-1])
+    pools, pooled = [], RowsLeftOut.pooled
+    monkeypatch.setattr(RowsLeftOut, "pooled", lambda *a: pools.append(pooled(*a)) or pools[-1])
     watch = Watch(monkeypatch)
     watch.add(40.0, monkeypatch, choice, "fitted")
     with mercer.config(threads=1):

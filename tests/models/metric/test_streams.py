@@ -10,8 +10,8 @@ from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
 from mercer.models.metric import learning, streams
+from mercer.models.metric.choice import RowsLeftOut
 from mercer.models.metric.stacking import LogPool
-from mercer.models.metric.together import LeftOut
 
 N = 600
 
@@ -129,8 +129,8 @@ def test_the_first_members_do_without_those_that_there_is_no_time_for(classes, m
     machine = (FeatureMachineClassifier if classes else FeatureMachineRegressor)(4)
     whole = clone(machine).fit(RowBlocks.from_arrays(X, y, block_rows=40))
     assert len(whole.members_) > 1 and (np.diff(whole.weights_) <= 0).all()
-    pools, pooled = [], LeftOut.pooled
-    monkeypatch.setattr(LeftOut, "pooled", lambda *a: pools.append(pooled(*a)) or pools[-1])
+    pools, pooled = [], RowsLeftOut.pooled
+    monkeypatch.setattr(RowsLeftOut, "pooled", lambda *a: pools.append(pooled(*a)) or pools[-1])
     late, fit = [], streams.fitted_to_blocks
     now = mercer.checks.time.monotonic
 

@@ -30,7 +30,7 @@ from mercer.estimator import (
 from mercer.features import TableEncoder, read_rows
 from mercer.models.margin import SVC
 from mercer.models.metric import streams
-from mercer.models.metric.choice import Choice, losses_for
+from mercer.models.metric.choice import Choice, Chosen, losses_for
 from mercer.models.metric.learning import (
     LOGISTIC,
     TWICE,
@@ -41,7 +41,7 @@ from mercer.models.metric.learning import (
     rows_in_time,
     trials_of,
 )
-from mercer.models.metric.members import class_values
+from mercer.models.metric.members import class_values, fits_its_members, width_of
 from mercer.models.metric.scores import (
     KNOTS,
     VIEWS,
@@ -52,7 +52,6 @@ from mercer.models.metric.scores import (
     numbers_of,
 )
 from mercer.models.metric.strings import free_kernels, has_free_columns
-from mercer.models.metric.together import Chosen
 from mercer.models.metric.trials import FIRST, recipes_for, warm_up
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
@@ -79,41 +78,6 @@ def speaks_inside(fit: F) -> F:
     return cast(F, speaking)
 
 
-def _width(machine: Any) -> int:
-    return len(numbers_of(machine.encoder_))
-
-
-def _fits_its_members(machine: Any) -> bool:
-    """Whether members are as many as are told of, read encoded rows and say what is pooled."""
-    members, classes = machine.members_, len(vars(machine).get("classes_", ()))
-    outputs = (classes if classes > 2 else 1) if classes else len(machine.y_mean_)
-    told = (machine.weights_, machine.views_, machine.ways_)
-    return all(len(each) == len(members) for each in told) and all(
-        member.n_features_in_ == _width(machine)
-        and _says(member, outputs, classes)
-        and (hasattr(member.kernel_, "matrix") or hasattr(member.kernel_, "length_scale"))
-        for member in members
-    )
-
-
-def fitted_rows(machine: Any) -> tuple[int, int]:
-    """Return how many rows its members were fitted on, and how many centres, if any, they keep."""
-    known = [member for member in machine.members_ if "n_rows_" in vars(member)]
-    rows = max([len(machine.left_out_), *(member.n_rows_ for member in known)])
-    kept = min((len(member.X_fit_) for member in known), default=rows)
-    return rows, kept if known and kept < min(member.n_rows_ for member in known) else 0
-
-
-def _says(member: Any, outputs: int, classes: int) -> bool:
-    if type(member) is KernelRidge:
-        return member.dual_coef_.shape[1:] == (() if outputs == 1 else (outputs,))
-    codes = np.asarray(member.classes_)
-    known = codes.dtype.kind == "i" and codes.min() >= 0 and codes.max() < classes
-    if type(member) is SVC:
-        return known and member.decision_function_shape == member.multi_class == "ovo"
-    return type(member) is KernelLogisticRegression and known
-
-
 def _listed(holds: Callable[[Any], bool]) -> state.Such:
     return state.Such(
         lambda value: type(value) is list and len(value) > 0 and all(map(holds, value))
@@ -129,8 +93,8 @@ def learns(**own: state.Anything) -> state.State:
         "weights_": state.Doubles("m", least=0.0),
         "views_": _listed(lambda view: isinstance(view, str) and view in VIEWS),
         "ways_": _listed(lambda way: isinstance(way, str)),
-        "knots_": state.Array(2, _width, KNOTS, kind="f"),
-        "ranked_": state.Array(_width, kind="b"),
+        "knots_": state.Array(2, width_of, KNOTS, kind="f"),
+        "ranked_": state.Array(width_of, kind="b"),
         "importances_": state.Doubles("d"),
         "importances_std_": state.Doubles("d"),
         "left_out_error_": state.Such(lambda error: isinstance(error, float) and error >= 0),
@@ -150,7 +114,7 @@ class FeatureMachine(BaseEstimator):
         "max_categories": checks.Whole(1),
         "random_state": checks.SEED,
     }
-    _rules = ((state.PARTS_MISFIT, _fits_its_members),)
+    _rules = ((state.PARTS_MISFIT, fits_its_members),)
 
     _has_classes = False
     _of_one_kernel = "KernelRidge"

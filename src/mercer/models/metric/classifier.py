@@ -24,11 +24,11 @@ from mercer.estimator import (
 )
 from mercer.models.metric import streams
 from mercer.models.metric.base import FeatureMachine, learns, ratios, speaks_inside, tensor_of
+from mercer.models.metric.choice import Chosen
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.scores import groups_of
 from mercer.models.metric.stacking import LogPool
 from mercer.models.metric.streams import CodedLabels, coded_columns
-from mercer.models.metric.together import Chosen
 
 
 class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):

@@ -21,11 +21,11 @@ from mercer.estimator import (
     takes_blocks,
 )
 from mercer.models.metric.base import FeatureMachine, learns, ratios, speaks_inside, tensor_of
+from mercer.models.metric.choice import Chosen
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.scores import groups_of
 from mercer.models.metric.stacking import Mean
 from mercer.models.metric.streams import UnitTargets
-from mercer.models.metric.together import Chosen
 
 
 class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
