@@ -190,6 +190,7 @@ class Choice:
         self.ticker = Ticker("learning metrics")
         self.late = False  # whether time was too short for a metric or a member
         self.pace = Pace()
+        self.plain = 0.0  # seconds of a trial of one scale
         self.longest = dict.fromkeys((SQUARED, LOGISTIC, HINGE), 0.0)  # seconds of a trial
         self.least = np.inf  # log loss of logistic regressions and margins at folds
 
@@ -238,6 +239,7 @@ class Choice:
             bench = Bench(seen.take(self.bench), view, self.fold)
             errors = [self._attempt(bench, recipe) for recipe in FIRST]
             ranked.append((min(errors), len(ranked), bench))
+        self.plain = self.longest[SQUARED]
         ranked.sort(key=lambda item: item[:2])
         for recipe in recipes_for(len(self.bench), int(self.rows.factors.max()) + 1):
             for _, _, bench in ranked[: recipe.views]:
@@ -327,10 +329,12 @@ class Choice:
             known = np.sort(self.rng.choice(free, self.shares.held_out, replace=False))
         if (rest := self.clock.rest()) is not None and len(rows) > LARGE:
             self._in_seconds(rest / (TWICE + 1))  # a plan is rough
+        # a trial on more rows, with one penalty; without it those of the folds are known
+        guess = self.plain / 2 * (len(rows) / len(self.bench)) ** 2 if self.leaves_out else 0.0
         whole: list[Judged] = []
         for judged in best:
             limit = self._rest_for_one(whole)
-            longest = max((other.seconds for other in whole), default=0.0)
+            longest = max((other.seconds for other in whole), default=guess)
             if limit is not None and limit <= longest:
                 self.late = True
                 break
