@@ -77,7 +77,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     >>> from mercer.datasets import load_wine_table
     >>> from mercer.models import FeatureMachineClassifier
     >>> table, grower = load_wine_table()
-    >>> model = FeatureMachineClassifier(n_models=1, max_rows=60).fit(table, grower)
+    >>> model = FeatureMachineClassifier(n_models=1, max_rows=90).fit(table, grower)
     >>> model.left_out_error_ < 0.05
     True
     """
