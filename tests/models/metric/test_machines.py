@@ -4,6 +4,7 @@ import copy
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,13 @@ from sklearn.exceptions import NotFittedError
 import mercer
 from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import Matern
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
-from mercer.models.metric import base, learning
+from mercer.models.metric import base, choice, learning, trials
+from mercer.models.metric.choice import RowsLeftOut
+from mercer.models.metric.scores import by_contents
+from mercer.models.metric.stacking import LogPool, Mean
+from mercer.models.metric.trials import Bench, Recipe
 
 
 def waves(n, d=8, noise=0.1, seed=0):
@@ -109,19 +115,51 @@ def test_the_left_out_error_is_not_optimistic(rows, model):
     assert difference.mean() < 0.2 * np.mean(true)  # fewer rows than the model has: a little more
 
 
-def test_left_out_predictions_are_those_of_fits_without_the_row():
+def test_left_out_predictions_are_farther_than_those_of_members_that_saw_the_row():
     X, y = waves(40, d=3)
     model = FeatureMachineRegressor(1, max_rows=20).fit(X, y)
-    # members are fitted to all rows; what they say of a row they saw is nearer than what is told
     seen = np.mean((model.predict(X) - y) ** 2)
     told = np.mean((model.left_out_ - y) ** 2)
     assert seen < told
     assert model.left_out_error_ == pytest.approx(np.sqrt(told / y.var()), rel=0.3)
 
 
+def test_left_out_predictions_are_those_of_fits_without_the_row(monkeypatch):
+    """Of a metric that was learned outside of its fold, with a penalty that other rows chose."""
+    kept, benches = [], []
+    pooled, begin = RowsLeftOut.pooled, Bench.__init__
+    monkeypatch.setattr(RowsLeftOut, "pooled", lambda *a: kept.append(pooled(*a)) or kept[-1])
+    monkeypatch.setattr(Bench, "__init__", lambda self, *a: benches.append(self) or begin(self, *a))
+    monkeypatch.setattr(choice, "FIRST", (Recipe("", Matern(nu=1.5), "full"),))
+    monkeypatch.setattr(choice, "recipes_for", lambda *_: [])
+    X, y = waves(40, d=3)
+    model = FeatureMachineRegressor(1, max_rows=20).fit(X, y)
+    (judged,), rows, fold = kept[0].judged, kept[0].rows.rows, benches[0].fold
+    assert judged.recipe.how == "full" and judged.view == benches[0].view
+    seen = benches[0].rows  # in the order of the search
+    refits = np.empty((len(learning.ALPHAS), 40))
+    for i in range(40):
+        others = np.arange(40) != i
+        kernel = judged.metrics[fold[i]].kernel
+        for a, alpha in enumerate(learning.ALPHAS):
+            ridge = KernelRidge(kernel, alpha=float(alpha), fit_intercept=True)
+            ridge.fit(seen.Z[others], rows.T[others, 0])
+            refits[a, i] = ridge.predict(seen.Z[[i]])[0]
+    told = kept[0].left_out[:, 0]
+    off = np.abs(refits - told)
+    steps = {x.compared.shape[0] for x in kept[0].judged}
+    assert steps == {3 * len(learning.ALPHAS)}  # of three rounds, the best first
+    of_best = np.isclose(off.min(axis=0), 0.0, atol=1e-6)
+    assert of_best.mean() >= 0.5  # the other quarters chose another round
+    best = int(np.abs(refits - judged.left_out[:, 0]).max(axis=1).argmin())
+    np.testing.assert_allclose(refits[best], judged.left_out[:, 0], atol=1e-6)
+    order = np.argsort(y)
+    np.testing.assert_allclose(model.left_out_[order], y.mean() + y.std() * told)
+
+
 def test_every_member_has_a_certificate(wave):
     model, _, y = wave
-    T = (y - y.mean()) / y.std()
+    T = np.sort((y - y.mean()) / y.std())  # rows are in an order of what they hold
     assert len(model.solutions_) == len(model.members_) == len(model.weights_)
     assert model.weights_.sum() == pytest.approx(1.0) and (model.weights_ > 0).all()
     for member, solution in zip(model.members_, model.solutions_, strict=True):
@@ -157,14 +195,41 @@ def test_several_outputs_are_those_of_one_metric():
     assert model.score(X, Y) > 0.5
 
 
-def test_the_order_of_the_rows_does_not_matter():
-    """Numbers are dealt to the folds by size; a descent enlarges what rounding leaves."""
+@pytest.mark.parametrize("target", ["numbers", "ties", "classes", "labels"])
+@pytest.mark.parametrize("max_rows", [700, 20])
+def test_the_order_of_the_rows_does_not_matter(target, max_rows):
+    """They are looked at in an order of what they hold; a descent enlarges what rounding leaves."""
     X, y = waves(60, d=3)
+    X[:, 2] = np.round(X[:, 2])
+    if target != "numbers":
+        y = np.digitize(y, [0.0] if target == "classes" else [-0.5, 0.5]).astype(float)
+    weight = 1.0 + np.arange(60) % 3
     order = np.random.default_rng(1).permutation(60)
-    one = FeatureMachineRegressor(2).fit(X, y)
-    two = FeatureMachineRegressor(2).fit(X[order], y[order])
-    np.testing.assert_allclose(two.predict(X), one.predict(X), rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(two.left_out_, one.left_out_[order], rtol=1e-6, atol=1e-6)
+    numbers = target in ("numbers", "ties")
+    model = (FeatureMachineRegressor if numbers else FeatureMachineClassifier)(2, max_rows=max_rows)
+    one = clone(model).fit(X, y, weight)
+    two = clone(model).fit(X[order], y[order], weight[order])
+    for method in ("predict",) if numbers else ("predict", "predict_proba"):
+        found, expected = (getattr(each, method)(X) for each in (two, one))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(two.left_out_, one.left_out_[order], rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_ordered_by_what_they_hold():
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 3, size=(4, 200)).astype(float)
+    order = by_contents(columns)
+    np.testing.assert_array_equal(columns[:, order], columns[:, np.lexsort(columns[::-1])])
+    assert sorted(order) == list(range(200))
+    assert by_contents([np.arange(3.0)[::-1], None]).tolist() == [2, 1, 0]  # none is looked at
+
+
+def test_only_ratios_of_weights_matter():
+    X, y = waves(50, d=2)
+    w = 1.0 + np.arange(50) % 3
+    one, two = (FeatureMachineRegressor(1, max_rows=25).fit(X, y, k * w) for k in (1.0, 2.0))
+    np.testing.assert_allclose(two.predict(X), one.predict(X))
+    np.testing.assert_allclose(two.predict_interval(X)[1], one.predict_interval(X)[1])
 
 
 def test_class_weights_are_weights_of_rows():
@@ -277,6 +342,142 @@ def test_little_time_gives_what_was_found():
     X, y = waves(80, d=4)
     model = FeatureMachineRegressor(max_time=1e-9).fit(X, y)
     assert model.ways_ == ["one scale"] and np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("where", ["memory", "blocks", "table"])
+@pytest.mark.parametrize("classes", [False, True])
+def test_little_time_on_more_rows_than_the_folds_hold(where, classes):
+    """Regressions leave out each row of up to 3000, if there is time for that."""
+    n = 1500 if where == "table" else 300
+    X, y = waves(n, d=3)
+    y = y > 0 if classes else y
+    if where == "table":
+        model = (mercer.TableClassifier if classes else mercer.TableRegressor)(max_time=1e-9)
+    else:
+        model = FeatureMachineClassifier if classes else FeatureMachineRegressor
+        model = model(max_rows=60, max_time=1e-9)
+    given = (X, y) if where != "blocks" else (mercer.RowBlocks.from_arrays(X, y, block_rows=100),)
+    with pytest.warns(UserWarning, match="too short to learn a metric: importances_ say nothing"):
+        model.fit(*given)
+    machine = getattr(model, "model_", model)
+    known = ~np.isnan(machine.left_out_.reshape(n, -1)[:, 0])
+    bench = 2 * learning.LEAST_ROWS if where == "table" else 120
+    assert known.sum() == (n // 5 if classes else bench) and len(machine.members_) == 1
+    assert machine.left_out_error_ < 1 and model.score(X, y) > 0.2
+    if not classes:
+        assert len(machine.residuals_) == bench
+        assert np.isfinite(model.predict_interval(X[:2], 0.9)[1]).all()
+
+
+def test_where_no_trial_on_all_rows_is_a_number_those_of_the_folds_are_told(monkeypatch):
+    at_penalties = Bench.at_penalties
+
+    def fails(self, judged, factors):
+        found = at_penalties(self, judged, factors)
+        return replace(found, error=np.inf) if len(self.rows) == 200 else found
+
+    monkeypatch.setattr(Bench, "at_penalties", fails)
+    X, y = waves(200, d=2)
+    model = FeatureMachineRegressor(2, max_rows=40).fit(X, y)
+    assert np.isfinite(model.left_out_).sum() == 80 and model.score(X, y) > 0.8
+
+
+class Watch:
+    """A clock that goes on only when it is told to, in place of that of the process."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(mercer.checks, "time", self)
+
+    def monotonic(self):
+        return self.now
+
+    def add(self, seconds, monkeypatch, owner, name):
+        """Let a function take so many seconds."""
+        work = getattr(owner, name)
+
+        def timed(*args, **options):
+            self.now += seconds
+            return work(*args, **options)
+
+        monkeypatch.setattr(owner, name, timed)
+
+
+@pytest.mark.parametrize("kind", [FeatureMachineRegressor, FeatureMachineClassifier])
+def test_what_is_told_is_of_the_members_that_there_was_time_for(kind, monkeypatch):
+    X, y = waves(90, d=3, noise=0.5)
+    y = y if kind is FeatureMachineRegressor else np.digitize(y, [-0.5, 0.5])
+    pools, pooled = [], RowsLeftOut.pooled
+    monkeypatch.setattr(RowsLeftOut, "pooled", lambda *a: pools.append(pooled(*a)) or pools[-1])
+    watch = Watch(monkeypatch)
+    watch.add(40.0, monkeypatch, choice, "fitted")
+    with mercer.config(threads=1):
+        model = kind(8, max_time=100.0).fit(X, y)
+    before, after = pools
+    assert len(before.judged) > len(model.members_) in (2, 3)
+    assert model.ways_ == [judged.name for judged in after.judged]
+    # it is the pool of these, and of no other
+    known = np.arange(90)
+    found = [judged.left_out for judged in after.judged]
+    if kind is FeatureMachineClassifier:
+        labels = after.rows.labels
+        expected = LogPool.of(found, labels, None, 8)
+        np.testing.assert_allclose(model.slopes_, expected.slopes)
+        np.testing.assert_allclose(model.offset_, expected.offset)
+        wrong = model.classes_[model.left_out_.argmax(axis=1)] != y
+        assert model.left_out_error_ == pytest.approx(wrong.mean())
+    else:
+        expected = Mean.of(found, after.rows.rows.T, None, 8)
+        error = np.sqrt(np.mean((model.left_out_ - y) ** 2)) / y.std()
+        assert model.left_out_error_ == pytest.approx(error)
+        np.testing.assert_allclose(model.residuals_[:, 0], np.abs(model.left_out_ - y))
+    np.testing.assert_allclose(model.weights_, expected.weights)
+    assert np.isfinite(after.left_out[known]).all()
+    assert not np.allclose(after.left_out, before.left_out, atol=1e-9)
+    assert model.importances_.sum() == pytest.approx(1.0)
+    model._check_state()
+
+
+@pytest.mark.parametrize("kind", [FeatureMachineRegressor, FeatureMachineClassifier])
+@pytest.mark.parametrize("rows", [300, 900])
+def test_a_search_ends_in_its_time(kind, rows, monkeypatch):
+    """By a clock that goes on with each decomposition and each fit to many rows."""
+    for name, value in (("EXACT", 300), ("MANY", 400), ("CENTERS", 60)):
+        monkeypatch.setattr(learning, name, value)
+    X, y = waves(rows, d=3)
+    y = y if kind is FeatureMachineRegressor else np.digitize(y, [-0.5, 0.5])
+    watch = Watch(monkeypatch)
+    watch.add(0.05, monkeypatch, learning.EncodedRows, "problem")
+    for where in (choice, trials):
+        watch.add(1.0, monkeypatch, where, "fitted")
+    with mercer.config(threads=1):
+        model = kind(max_rows=60, max_time=30.0).fit(X, y)
+    assert 20.0 < watch.now < 33.0  # and most of it is used
+    assert np.isfinite(model.left_out_error_)
+
+
+def test_loading_and_compiling_is_before_the_clock_begins(monkeypatch):
+    X, y = waves(60, d=2)
+    watch, called = Watch(monkeypatch), []
+
+    def loads(classes):
+        called.append(classes)
+        watch.now += 100.0
+
+    monkeypatch.setattr(base, "warm_up", loads)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = FeatureMachineRegressor(max_time=5.0).fit(X, y)
+    assert called == [False] and any(way.startswith("a scale") for way in model.ways_)
+    FeatureMachineRegressor(1).fit(X, y)
+    assert called == [False]
+
+
+def test_what_is_warmed_up_is_warmed_up_once():
+    trials.warm_up(True)
+    before = trials.warm_up.cache_info().misses
+    trials.warm_up(True)
+    assert trials.warm_up.cache_info().misses == before
 
 
 @pytest.mark.parametrize("kind", [FeatureMachineRegressor, FeatureMachineClassifier])

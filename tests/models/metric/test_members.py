@@ -4,6 +4,7 @@ import copy
 import itertools
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from mercer.cli import main
 from mercer.errors import ModelFileError
 from mercer.kernels import RBF, Matern
 from mercer.models import SVC, FeatureMachineClassifier, TableClassifier
-from mercer.models.metric import learning
+from mercer.models.metric import learning, trials
 from mercer.models.metric.choice import losses_for
 from mercer.models.metric.learning import (
     HINGE,
@@ -165,8 +166,9 @@ def test_logistic_regressions_do_not_see_the_rows_that_they_predict(rows, count,
     turned = labels.copy()
     turned[3] = (labels[3] + 1) % classes
     known = Judged(FIRST[2], "", found.metrics)
-    again = bench.with_loss(known, LOGISTIC, turned, classes, Clock(1e-9))
-    first = bench.with_loss(known, LOGISTIC, labels, classes, Clock(1e-9))
+    once = SimpleNamespace(late=True, rest=lambda _: None)  # no second one is tried
+    again = bench.with_loss(known, LOGISTIC, turned, classes, once)
+    first = bench.with_loss(known, LOGISTIC, labels, classes, once)
     np.testing.assert_allclose(again.left_out[3], first.left_out[3], rtol=1e-9)
     assert not np.allclose(again.left_out, first.left_out, rtol=1e-6)
 
@@ -320,6 +322,52 @@ def test_little_time_has_fewer_centres(rows, monkeypatch):
     for seconds, centres in ((None, 5000), (10.0, 5000), (5.0, 2500), (3.0, 1250), (1.0, 625)):
         assert learning.in_time(Z, T, None, seconds)["n_centers"] == centres
     assert learning.in_time(Z[:50], T[:50], None, 1.0) == {}  # exactly
+
+
+def test_a_busy_machine_has_fewer_centres(rows, monkeypatch):
+    plan = KernelRidge().plan(rows.Z)
+
+    def planned(Z, T, how, like):
+        return replace(plan, seconds=how.get("n_centers", 0) / 1000)
+
+    monkeypatch.setattr(learning, "planned", planned)
+    Z, T = np.zeros((20_000, 1)), np.zeros((20_000, 1))
+    pace = learning.Pace()
+    how = pace.how(Z, T, None, 5.0)
+    assert how["n_centers"] == 5000
+    pace.took(4.0, Z, T, how)  # sooner than planned
+    assert pace.how(Z, T, None, 5.0)["n_centers"] == 5000
+    pace.took(20.0, Z, T, how)
+    assert pace.times == 4.0 and pace.how(Z, T, None, 5.0)["n_centers"] == 1250
+
+
+def test_little_time_has_metrics_of_fewer_rows():
+    Z = np.random.default_rng(0).normal(size=(900, 3))
+    in_time = learning.rows_in_time
+    assert in_time(Z, 6000, 700, None) == in_time(Z, 6000, 700, 100.0) == 700
+    assert in_time(Z, 6000, 700, 1e-9) == learning.LEAST_ROWS
+    assert in_time(Z, 1400, 700, 1e-9) == 700 and in_time(Z, 6000, 60, 1e-9) == 60
+
+
+@pytest.mark.parametrize("loss", [HINGE, LOGISTIC])
+def test_trials_of_a_loss_end_with_their_time(rows, loss, monkeypatch):
+    labels = (rows.T[:, 0] > 0).astype(int)
+    bench = Bench(rows, "", folds_of(labels, 2, np.random.default_rng(0)))
+    judged = Judged(FIRST[2], "", (Metric(RBF(), np.ones(4), 0.1),) * 2)
+    late = Clock(1e-9)
+    found = bench.with_loss(judged, loss, labels, 2, late)
+    assert len(found.compared) <= 1  # no second penalty is tried
+    whole = bench.with_loss(judged, loss, labels, 2, Clock(1e6))
+    assert len(whole.compared) > 2 and np.isfinite(whole.error)
+    unended = trials.fitted
+
+    def ends(*given, **options):
+        model = unended(*given, **options)
+        model.solution_ = replace(model.solution_, converged=False)
+        return model
+
+    monkeypatch.setattr(trials, "fitted", ends)
+    assert np.isinf(bench.with_loss(judged, loss, labels, 2, late).error)
 
 
 def test_losses_are_those_that_there_is_time_and_memory_for():

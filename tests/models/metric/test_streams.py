@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+import mercer
 from mercer import RowBlocks
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
 from mercer.models.metric import learning, streams
+from mercer.models.metric.choice import RowsLeftOut
+from mercer.models.metric.stacking import LogPool
 
 N = 600
 
@@ -117,13 +120,45 @@ def test_weighted_classes_of_blocks_are_those_of_rows_in_memory():
     assert np.abs(P - Q).max() < 0.02
 
 
-def test_the_first_members_do_without_those_that_there_is_no_time_for():
+@pytest.mark.parametrize("classes", [False, True])
+def test_the_first_members_do_without_those_that_there_is_no_time_for(classes, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2))
-    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=90), [-0.5, 0.5])
-    model = FeatureMachineClassifier(4).fit(RowBlocks.from_arrays(X, y, block_rows=40))
-    assert len(model.members_) > 1 and (np.diff(model.weights_) <= 0).all()
-    model.members_ = model.members_[:1]
-    model._keep_first(1)
+    y = X[:, 0] + 0.3 * rng.normal(size=90)
+    y = np.digitize(y, [-0.5, 0.5]) if classes else y
+    machine = (FeatureMachineClassifier if classes else FeatureMachineRegressor)(4)
+    whole = clone(machine).fit(RowBlocks.from_arrays(X, y, block_rows=40))
+    assert len(whole.members_) > 1 and (np.diff(whole.weights_) <= 0).all()
+    pools, pooled = [], RowsLeftOut.pooled
+    monkeypatch.setattr(RowsLeftOut, "pooled", lambda *a: pools.append(pooled(*a)) or pools[-1])
+    late, fit = [], streams.fitted_to_blocks
+    now = mercer.checks.time.monotonic
+
+    class Watch:
+        def monotonic(self):
+            return now() + 1e6 * len(late)
+
+    def fits(*given):
+        member = fit(*given)
+        late.append(member)
+        return member
+
+    monkeypatch.setattr(mercer.checks, "time", Watch())
+    monkeypatch.setattr(streams, "fitted_to_blocks", fits)
+    machine.set_params(max_time=1e5)
+    with pytest.warns(UserWarning, match="max_time=100000 s is too short for one metric"):
+        model = machine.fit(RowBlocks.from_arrays(X, y, block_rows=40))
+    assert len(model.members_) == 1 and model.weights_.tolist() == [1.0]
     model._check_state()
-    assert model.weights_.tolist() == [1.0] and model.score(X, y) > 0.7
+    assert model.score(X, y) > 0.7
+    (judged,) = pools[-1].judged  # what is told is of the one that is kept
+    assert not np.allclose(model.left_out_, whole.left_out_, atol=1e-9)
+    if classes:
+        alone = LogPool.of([judged.left_out], pools[-1].rows.labels, None, 4)
+        np.testing.assert_allclose(model.offset_, alone.offset)
+        np.testing.assert_allclose(model.slopes_, alone.slopes)
+    else:
+        _, drawn, _ = RowBlocks.from_arrays(X, y, block_rows=40).sample(90, 0, with_targets=True)
+        np.testing.assert_allclose(model.residuals_[:, 0], np.abs(model.left_out_ - drawn))
+        error = np.sqrt(np.mean(model.residuals_**2)) / drawn.std()
+        assert model.left_out_error_ == pytest.approx(error)

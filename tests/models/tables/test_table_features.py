@@ -19,7 +19,7 @@ from mercer import (
     TableRegressor,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
-from mercer.models.metric import learning
+from mercer.models.metric import base, learning
 from mercer.models.tables import MACHINES, proposal, time_for
 
 N = 40
@@ -222,6 +222,28 @@ def test_the_time_that_is_allowed(frame, target, monkeypatch):
     hurried = TableRegressor(max_time=1e-9).fit(frame, target)
     assert hurried.model_.max_time == 1e-9 and len(hurried.model_.members_) == 1
     assert np.isfinite(hurried.predict(frame)).all()
+
+
+def test_warnings_speak_in_the_name_of_the_table_model(frame, target, labels, monkeypatch):
+    words = np.random.default_rng(2).choice(["well", "ill", "old", "seen"], (N, 6))
+    notes = frame.assign(note=[" ".join(row) for row in words])
+    notes["when"] = np.datetime64("2026-01-01") + np.arange(N)
+    monkeypatch.setattr(base, "OVERRUN", -1e12)
+    for make, y in ((TableRegressor, target), (TableClassifier, labels)):
+        with pytest.warns(UserWarning) as told:
+            make(max_time=1e-9).fit(frame, y)
+        said = [str(one.message) for one in told]
+        assert len(said) == 2 and all(s.startswith(f"{make.__name__}: max_time=") for s in said)
+        assert "too short for one metric" in said[0] and "to learn a metric" in said[1]
+        blocks = RowBlocks.from_arrays(frame[["x", "noise"]], y, block_rows=15)
+        with pytest.warns(UserWarning) as told:
+            make(max_time=1e-9).fit(blocks)
+        assert {str(one.message).partition(":")[0] for one in told} == {make.__name__}
+        with pytest.warns(UserWarning, match=f"^{make.__name__}: column 'when' is left out"):
+            make(max_time=1e-9).fit(notes, y)
+    # a machine by itself speaks for itself, also after one that is inside
+    with pytest.warns(UserWarning, match=r"^FeatureMachineRegressor: max_time="):
+        FeatureMachineRegressor(max_time=1e-9).fit(frame, target)
 
 
 def test_odd_columns_are_no_obstacle(frame, target):

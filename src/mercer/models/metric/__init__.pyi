@@ -1,7 +1,7 @@
-from mercer.models.metric.base import fitted_rows as fitted_rows
 from mercer.models.metric.classifier import (
     FeatureMachineClassifier as FeatureMachineClassifier,
 )
+from mercer.models.metric.members import fitted_rows as fitted_rows
 from mercer.models.metric.regressor import FeatureMachineRegressor as FeatureMachineRegressor
 from mercer.models.metric.scores import fingerprint as fingerprint
 from mercer.models.metric.streams import RareClass as RareClass

@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
 from mercer.domains import RowBlocks, Table, is_torch, to_host
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, users_level, who
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     Plan,
@@ -30,60 +31,51 @@ from mercer.features import TableEncoder, read_rows
 from mercer.models.margin import SVC
 from mercer.models.metric import streams
 from mercer.models.metric.choice import Choice, Chosen, losses_for
-from mercer.models.metric.learning import LOGISTIC, TWICE, EncodedRows, Shares, plan_of
-from mercer.models.metric.members import class_values
+from mercer.models.metric.learning import (
+    LOGISTIC,
+    TWICE,
+    EncodedRows,
+    Pace,
+    Shares,
+    plan_of,
+    rows_in_time,
+    trials_of,
+)
+from mercer.models.metric.members import class_values, fits_its_members, width_of
 from mercer.models.metric.scores import (
     KNOTS,
     VIEWS,
     NormalScores,
+    by_contents,
     fingerprint,
     groups_of,
     numbers_of,
 )
 from mercer.models.metric.strings import free_kernels, has_free_columns
-from mercer.models.metric.trials import FIRST, recipes_for
+from mercer.models.metric.trials import FIRST, recipes_for, warm_up
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 FEWEST = 5  # rows
 OF_STRINGS = 0.25  # of max_time, for the choice of kernels on strings
+OF_SAMPLE = 0.5  # of max_time, for what is learned from a sample of blocks
 OVERRUN = 1.1  # of max_time, beyond which a word is said
 LEAST_WEIGHT = 1e-12  # relative to the largest
 
 
-def _width(machine: Any) -> int:
-    return len(numbers_of(machine.encoder_))
+def speaks_inside(fit: F) -> F:
+    """Let the model that a machine is inside of speak in place of it, or else the machine."""
+    alone = speaks(fit)
 
+    @wraps(fit)
+    def speaking(machine: Any, *args: Any, **options: Any) -> Any:
+        outer = who()
+        inside = outer.isidentifier() and outer[0].isupper()  # the name of a class
+        return (fit if inside else alone)(machine, *args, **options)
 
-def _fits_its_members(machine: Any) -> bool:
-    """Whether members are as many as are told of, read encoded rows and say what is pooled."""
-    members, classes = machine.members_, len(vars(machine).get("classes_", ()))
-    outputs = (classes if classes > 2 else 1) if classes else len(machine.y_mean_)
-    told = (machine.weights_, machine.views_, machine.ways_)
-    return all(len(each) == len(members) for each in told) and all(
-        member.n_features_in_ == _width(machine)
-        and _says(member, outputs, classes)
-        and (hasattr(member.kernel_, "matrix") or hasattr(member.kernel_, "length_scale"))
-        for member in members
-    )
-
-
-def fitted_rows(machine: Any) -> tuple[int, int]:
-    """Return how many rows its members were fitted on, and how many centres, if any, they keep."""
-    known = [member for member in machine.members_ if "n_rows_" in vars(member)]
-    rows = max([len(machine.left_out_), *(member.n_rows_ for member in known)])
-    kept = min((len(member.X_fit_) for member in known), default=rows)
-    return rows, kept if known and kept < min(member.n_rows_ for member in known) else 0
-
-
-def _says(member: Any, outputs: int, classes: int) -> bool:
-    if type(member) is KernelRidge:
-        return member.dual_coef_.shape[1:] == (() if outputs == 1 else (outputs,))
-    codes = np.asarray(member.classes_)
-    known = codes.dtype.kind == "i" and codes.min() >= 0 and codes.max() < classes
-    if type(member) is SVC:
-        return known and member.decision_function_shape == member.multi_class == "ovo"
-    return type(member) is KernelLogisticRegression and known
+    return cast(F, speaking)
 
 
 def _listed(holds: Callable[[Any], bool]) -> state.Such:
@@ -101,8 +93,8 @@ def learns(**own: state.Anything) -> state.State:
         "weights_": state.Doubles("m", least=0.0),
         "views_": _listed(lambda view: isinstance(view, str) and view in VIEWS),
         "ways_": _listed(lambda way: isinstance(way, str)),
-        "knots_": state.Array(2, _width, KNOTS, kind="f"),
-        "ranked_": state.Array(_width, kind="b"),
+        "knots_": state.Array(2, width_of, KNOTS, kind="f"),
+        "ranked_": state.Array(width_of, kind="b"),
         "importances_": state.Doubles("d"),
         "importances_std_": state.Doubles("d"),
         "left_out_error_": state.Such(lambda error: isinstance(error, float) and error >= 0),
@@ -122,7 +114,7 @@ class FeatureMachine(BaseEstimator):
         "max_categories": checks.Whole(1),
         "random_state": checks.SEED,
     }
-    _rules = ((state.PARTS_MISFIT, _fits_its_members),)
+    _rules = ((state.PARTS_MISFIT, fits_its_members),)
 
     _has_classes = False
     _of_one_kernel = "KernelRidge"
@@ -201,14 +193,20 @@ class FeatureMachine(BaseEstimator):
         labels: np.ndarray | None,
         clock: Clock,
         fit: bool,
-    ) -> Chosen:
-        """Choose metrics, and fit a ridge regression in each to all rows."""
+    ) -> tuple[Chosen, np.ndarray]:
+        """Choose metrics, and fit a model in each to all rows; return them, and the order of these.
+
+        That is an order by what rows hold, so that the order in which they came decides nothing;
+        rows of weight 0 are not in it.
+        """
         total, told = len(rows), fingerprint(rows.Z)
         active = np.arange(total) if rows.w is None else np.flatnonzero(rows.w)
         if len(active) < FEWEST:
             raise InvalidInput(
                 f"{who()}: {len(active)} rows have a positive weight; give {FEWEST} or more."
             )
+        columns = (*rows.T.T, *rows.Z.T, *(() if rows.w is None else (rows.w,)))
+        active = active[by_contents(column[active] for column in columns)]
         rows = rows.take(active)
         if rows.w is not None:
             rows = replace(rows, w=None if np.ptp(rows.w) == 0 else rows.w / rows.w.mean())
@@ -225,11 +223,17 @@ class FeatureMachine(BaseEstimator):
         )
         with _in_its_memory():
             chosen = choice.made()
-        if fit:
-            _tell_overrun(clock)
-        weights = chosen.together.weights
         self.encoder_, self.fingerprint_ = encoder, told
+        self.n_features_in_ = encoder.n_features_in_
         self.knots_, self.ranked_ = scores.knots, scores.ranked
+        if fit:
+            self._tell_limit(clock, chosen)
+        return chosen, active
+
+    def _tell(self, chosen: Chosen, order: np.ndarray, total: int) -> np.ndarray:
+        """Keep what is told of members; return what they say of rows left out, as these came."""
+        rows, scores = chosen.rows.rows, NormalScores(self.knots_, self.ranked_)
+        weights, encoder = chosen.together.weights, self.encoder_
         self.members_ = chosen.members
         self.weights_ = weights
         self.views_ = [each.view for each in chosen.judged]
@@ -252,14 +256,24 @@ class FeatureMachine(BaseEstimator):
         )
         self.importances_ = shares.mean(axis=0) / weights.sum()
         self.importances_std_ = shares.std(axis=0) / weights.sum()
-        self.n_features_in_ = encoder.n_features_in_
         left_out = np.full((total, chosen.left_out.shape[1]), np.nan)
-        left_out[active] = chosen.left_out
-        return replace(chosen, left_out=left_out)
+        left_out[order] = chosen.left_out
+        return left_out
+
+    def _clock(self) -> Clock:
+        """Return a clock for what is limited; loading and compiling is not."""
+        if self.max_time is not None:
+            warm_up(self._has_classes)
+        return Clock(self.max_time)
 
     @abstractmethod
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
-        """Learn from rows in memory; with an encoder, members are left to be fitted to others."""
+    def _fit_rows(
+        self, X: Any, y: Any, sample_weight: Any, encoder: Any = None
+    ) -> tuple[Chosen, Callable[[Chosen], None]]:
+        """Learn from rows in memory; with an encoder, members are left to be fitted to others.
+
+        Return what was chosen, and what keeps it, or a part of it.
+        """
 
     @abstractmethod
     def _block_targets(self, y: Any, weight: Any, logistic: bool) -> Any:
@@ -267,7 +281,7 @@ class FeatureMachine(BaseEstimator):
 
     def _fit_blocks(self, blocks: RowBlocks) -> Any:
         """Learn from a sample, fit members to all blocks, and only then keep anything."""
-        blocks, clock, kernels = blocks.as_tables(), Clock(self.max_time), None
+        blocks, clock, kernels = blocks.as_tables(), self._clock(), None
         if self._free_table(blocks.first().X) is not None:
             few = blocks.sample(streams.FEW, self.random_state, with_targets=True)
             kernels = self._kernels(few[0], _one_column(few[1]), few[2])
@@ -278,36 +292,32 @@ class FeatureMachine(BaseEstimator):
             weight = weight / weight.mean()  # a weight is a repetition: a row drawn is one row
         y = _one_column(y)
         found: Any = clone(self)
-        if self.max_time is not None:  # the other half is for fits to all blocks
-            found.max_time = 0.5 * self.max_time
-        chosen = found._fit_rows(some, y, weight, encoder)
+        if self.max_time is not None:  # the rest is for fits to all blocks
+            found.max_time = OF_SAMPLE * self.max_time
+        chosen, tell = found._fit_rows(some, y, weight, encoder)
         scores = NormalScores(found.knots_, found.ranked_)
-        found.members_ = []
+        members: list[Any] = []
         mean = streams.mean_weight(blocks)
-        longest = 0.0
+        longest, pace = 0.0, Pace()
         for judged in chosen.judged:
             began, rest = clock.spent, clock.rest()
-            if found.members_ and rest is not None and rest < longest:
+            if members and rest is not None and rest < longest:
                 break
             rows = blocks.with_points(streams.EncodedView(encoder, scores, judged.view))
             rows = rows.with_targets(found._block_targets(y, weight, judged.loss == LOGISTIC))
             seconds = None if rest is None else rest / TWICE
             with _in_its_memory():
-                member = streams.fitted_to_blocks(judged, rows, mean, self.random_state, seconds)
-            found.members_.append(member)
+                member = streams.fitted_to_blocks(
+                    judged, rows, mean, self.random_state, seconds, pace
+                )
+            members.append(member)
             longest = max(longest, clock.spent - began)
-        _tell_overrun(clock)
-        found._keep_first(len(found.members_))
+        chosen = chosen.with_first(members)
+        tell(chosen)
+        self._tell_limit(clock, chosen)
         for name in self._learned:
             setattr(self, name, getattr(found, name))
         return self
-
-    def _keep_first(self, count: int) -> None:
-        """Do with the members that there was time for; those of the largest weights come first."""
-        for name in ("weights_", "views_", "ways_", "slopes_"):
-            if name in vars(self):
-                setattr(self, name, getattr(self, name)[:count])
-        self.weights_ = self.weights_ / self.weights_.sum()
 
     def _plan(self, X: Any, y: Any) -> Plan:
         check_parameters(self)
@@ -322,11 +332,14 @@ class FeatureMachine(BaseEstimator):
             Z: Any = encoder.transform(X)
         classes, columns = is_classifier(self), Z.shape[1]
         scores = NormalScores.of(Z, None, numbers_of(encoder))
-        seen, outputs = len(Z), _outputs(y, classes)
+        seen, outputs, some, limit = len(Z), _outputs(y, classes), Z, self.max_time
         if blocks is not None:
             seen = min(blocks.n_rows, streams.sample_size(columns))
             Z = blocks.with_points(streams.EncodedView(encoder, scores, ""))
-        shares = Shares.of(seen, self.max_rows, classes)
+            limit = None if limit is None else OF_SAMPLE * limit
+        seconds = trials_of(Shares.of(seen, self.max_rows, classes), limit)
+        most = rows_in_time(some, seen, self.max_rows, seconds)
+        shares = Shares.of(seen, most, classes)
         views = len(scores.views)
         ways = [recipe.how for recipe in FIRST] * views
         for recipe in recipes_for(shares.bench, int(groups_of(encoder).max()) + 1):
@@ -350,6 +363,21 @@ class FeatureMachine(BaseEstimator):
                 class_values(member, seen[view], classes)
                 for view, member in zip(self.views_, self.members_, strict=True)
             ]
+
+    def _tell_limit(self, clock: Clock, chosen: Chosen) -> None:
+        """Warn of a fit that could not keep to its time, or that learned no metric in it."""
+        if clock.limit is None:
+            return
+        said = f"{who()}: max_time={clock.limit:g} s is too short"
+        if clock.spent > OVERRUN * clock.limit + 0.5:
+            text = (
+                f"{said} for one metric and the fits to all rows, which are made in any case and "
+                f"took {clock.spent:.2g} s; allow more time."
+            )
+            warnings.warn(text, UserWarning, stacklevel=users_level())
+        if chosen.late and all(judged.recipe in FIRST for judged in chosen.judged):
+            text = f"{said} to learn a metric: importances_ say nothing yet; allow more time."
+            warnings.warn(text, UserWarning, stacklevel=users_level())
 
     @property
     def function_(self) -> Any:
@@ -444,17 +472,6 @@ def _matrix_of(kernel: Any) -> np.ndarray:
     A = getattr(kernel, "matrix", None)
     M = np.diag(1.0 / np.square(np.ravel(kernel.length_scale))) if A is None else A.T @ A
     return M / np.trace(M)
-
-
-def _tell_overrun(clock: Clock) -> None:
-    """Warn of a fit that could not keep to its time."""
-    if clock.limit is not None and clock.spent > OVERRUN * clock.limit + 0.5:
-        warnings.warn(
-            f"{who()}: max_time={clock.limit:g} s is too short for one metric and the fits to all "
-            f"rows, which are made in any case and took {clock.spent:.2g} s; allow more time.",
-            UserWarning,
-            stacklevel=users_level(),
-        )
 
 
 def _one_column(y: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer import state
-from mercer.checks import Clock, check_parameters
+from mercer.checks import check_parameters
 from mercer.errors import naming, speaking_for, speaks, who
 from mercer.estimator import (
     accuracy,
@@ -22,7 +23,7 @@ from mercer.estimator import (
     takes_blocks,
 )
 from mercer.models.metric import streams
-from mercer.models.metric.base import FeatureMachine, learns, ratios, tensor_of
+from mercer.models.metric.base import FeatureMachine, learns, ratios, speaks_inside, tensor_of
 from mercer.models.metric.choice import Chosen
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.scores import groups_of
@@ -38,7 +39,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     classes where there are not more than twice `max_rows` rows. The values of each member become
     probabilities by a softmax, whose slope and offsets make the log loss at rows left out small;
     the model is their logarithmic pool, the probabilities multiplied with each other to powers of
-    least log loss there.
+    least log loss there. Only the ratios of weights matter, as of `FeatureMachineRegressor`.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     max_rows : int, default=700
         Rows that a metric is learned from, as of `FeatureMachineRegressor`.
     max_time : float, optional
-        Seconds after which no further metric is tried.
+        Seconds after which no further metric is tried, as of `FeatureMachineRegressor`.
     categorical : sequence of str or int, optional
         Columns of numbers or text to be read as categories.
     max_categories : int, default=100
@@ -76,7 +77,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
     >>> from mercer.datasets import load_wine_table
     >>> from mercer.models import FeatureMachineClassifier
     >>> table, grower = load_wine_table()
-    >>> model = FeatureMachineClassifier(n_models=1, max_rows=60).fit(table, grower)
+    >>> model = FeatureMachineClassifier(n_models=1, max_rows=90).fit(table, grower)
     >>> model.left_out_error_ < 0.05
     True
     """
@@ -115,7 +116,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         )
         self.class_weight = class_weight
 
-    @speaks
+    @speaks_inside
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureMachineClassifier:
         """Learn metrics, and fit a regression in each.
 
@@ -143,8 +144,10 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         self._fit_rows(X, y, sample_weight)
         return self
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
-        clock, fit = Clock(self.max_time), encoder is None
+    def _fit_rows(
+        self, X: Any, y: Any, sample_weight: Any, encoder: Any = None
+    ) -> tuple[Chosen, Callable[[Chosen], None]]:
+        clock, fit = self._clock(), encoder is None
         encoder, Z = self._encoded(X, y, sample_weight, encoder)
         y = self._checked_target(y, len(Z))
         weights = check_weights(sample_weight, len(Z), relative=True)
@@ -161,12 +164,17 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         T = coded_columns(labels, len(classes))
         mean, scale = _centre(T, weights)
         rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder), tensor_of(X))
-        chosen = self._learn(encoder, rows, labels, clock, fit)
+        chosen, order = self._learn(encoder, rows, labels, clock, fit)
         self.classes_ = classes
-        pool: Any = chosen.together
-        self.slopes_, self.offset_ = pool.slopes, pool.offset
-        self.left_out_, self.left_out_error_ = chosen.left_out, chosen.error
-        return chosen
+
+        def tell(chosen: Chosen) -> None:
+            self.left_out_ = self._tell(chosen, order, len(labels))
+            self.left_out_error_ = chosen.error
+            pool: Any = chosen.together
+            self.slopes_, self.offset_ = pool.slopes, pool.offset
+
+        tell(chosen)
+        return chosen, tell
 
     def _checked_target(self, y: Any, n: int) -> np.ndarray:
         return check_labels(y, n)

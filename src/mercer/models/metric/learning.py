@@ -24,6 +24,7 @@ from mercer.memory import free_memory, on_gpu, require_memory
 from mercer.models.ridge import KernelRidge, LeastSquares
 from mercer.rkhs import Function
 from mercer.settings import get_config
+from mercer.threads import LOOKED, blas_for
 
 #: Bandwidths that a first fit tries, in median distances.
 BANDWIDTHS = (0.3, 1.0, 3.0, 10.0)
@@ -46,7 +47,8 @@ HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # of the rows, where they are not left out 
 FEWEST = 20  # rows from which on a metric is learned
 MATRICES = 6  # square ones that a decomposition or a step of a descent has at once
 FACTORED = 2  # and a factorisation
-TRIALS, OF_MANY = 0.85, 0.5  # of the time, where all rows are in folds and where they are not
+#: Parts of the time: where all rows are in folds, where each is left out all the same, and else.
+TRIALS, OF_SOME, OF_MANY = 0.85, 0.7, 0.5
 KEPT = 2  # candidates beyond those asked for that are tried on all rows,
 AGAIN = 8  # and the most of them
 TWICE = 2  # a fit to all rows takes as long as the one before it that leaves out some
@@ -62,6 +64,9 @@ TIMES = {
     HINGE: 10.0,
 }
 BESIDE = 0.02
+#: Seconds of trials of which there are enough, the fits of folds that are to be made in fewer, and
+#: the rows that learn a metric in any case.
+PLENTY, AT_FIRST, LEAST_ROWS = 10.0, 12, 200
 
 
 @dataclass(frozen=True)
@@ -308,11 +313,49 @@ def in_time(
     return how
 
 
+@dataclass
+class Pace:
+    """How many times as long as planned a fit to many rows takes: cores may be busy."""
+
+    times: float = 1.0
+
+    def how(
+        self, Z: Any, T: np.ndarray | None, like: Any, seconds: float | None, random_state: Any = 0
+    ) -> dict[str, Any]:
+        """Return what `in_time` does, at this pace."""
+        seconds = None if seconds is None else seconds / self.times
+        with blas_for(LOOKED):  # rates that are measured beside busy cores
+            return in_time(Z, T, like, seconds, random_state)
+
+    def took(self, seconds: float, Z: Any, T: Any, how: dict[str, Any], like: Any = None) -> None:
+        """Take the pace of a fit, if it was slower than the plan."""
+        with blas_for(LOOKED):
+            told = planned(Z, T, how, like).seconds
+        self.times = max(self.times, seconds / told) if told else self.times
+
+
 def planned(Z: Any, T: np.ndarray | None, how: dict[str, Any], like: Any) -> Plan:
     """Return the plan of a ridge regression of encoded rows."""
     model = KernelRidge(Matern(nu=1.5), alpha=1e-2, fit_intercept=True, **how)
     with computing_where(like):
         return model.plan(Z, T)
+
+
+def rows_in_time(Z: np.ndarray, rows: int, max_rows: int, seconds: float | None) -> int:
+    """Return from how many rows a metric is learned, of many: fewer where seconds are few.
+
+    Z holds some of the rows.
+    """
+    if seconds is None or seconds > PLENTY:
+        return max_rows
+    while max_rows > LEAST_ROWS and rows > 2 * max_rows:
+        one, some = KernelRidge(Matern(nu=1.5), alpha="loo"), Z[np.arange(max_rows) % len(Z)]
+        with blas_for(LOOKED):
+            told = one.plan(some, np.zeros((max_rows, 1))).seconds
+        if AT_FIRST * TIMES["plain"] * (BESIDE + (told or 0.0)) <= seconds:
+            break
+        max_rows = max(LEAST_ROWS, max_rows // 2)
+    return max_rows
 
 
 @dataclass(frozen=True)
@@ -353,7 +396,14 @@ class Shares:
 
 def part_of_trials(shares: Shares) -> float:
     """Return which part of the time is for trials in folds; the rest is for fits to all rows."""
-    return TRIALS if shares.bench == shares.rows else OF_MANY
+    if shares.bench == shares.rows:
+        return TRIALS
+    return OF_SOME if shares.leaves_out else OF_MANY
+
+
+def trials_of(shares: Shares, max_time: float | None) -> float | None:
+    """Return the seconds of trials in folds."""
+    return None if max_time is None else part_of_trials(shares) * max_time
 
 
 def plan_of(

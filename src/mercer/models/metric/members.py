@@ -11,6 +11,7 @@ from scipy.special import log_expit
 from mercer.estimator import computing_where
 from mercer.models.margin import SVC
 from mercer.models.metric.learning import HINGE, LOGISTIC, SQUARED, EncodedRows, Metric, solver_for
+from mercer.models.metric.scores import numbers_of
 from mercer.models.metric.stacking import LogPool, log_loss, two_columns
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
@@ -93,3 +94,42 @@ def _softmax(values: np.ndarray) -> np.ndarray:
     scores = two_columns(values)
     P = np.exp(scores - scores.max(axis=1, keepdims=True))
     return P / P.sum(axis=1, keepdims=True)
+
+
+# ---- What is known of the members of a machine ----
+
+
+def width_of(machine: Any) -> int:
+    """Return how many encoded columns a machine reads."""
+    return len(numbers_of(machine.encoder_))
+
+
+def fits_its_members(machine: Any) -> bool:
+    """Whether members are as many as are told of, read encoded rows and say what is pooled."""
+    members, classes = machine.members_, len(vars(machine).get("classes_", ()))
+    outputs = (classes if classes > 2 else 1) if classes else len(machine.y_mean_)
+    told = (machine.weights_, machine.views_, machine.ways_)
+    return all(len(each) == len(members) for each in told) and all(
+        member.n_features_in_ == width_of(machine)
+        and _says(member, outputs, classes)
+        and (hasattr(member.kernel_, "matrix") or hasattr(member.kernel_, "length_scale"))
+        for member in members
+    )
+
+
+def fitted_rows(machine: Any) -> tuple[int, int]:
+    """Return how many rows its members were fitted on, and how many centres, if any, they keep."""
+    known = [member for member in machine.members_ if "n_rows_" in vars(member)]
+    rows = max([len(machine.left_out_), *(member.n_rows_ for member in known)])
+    kept = min((len(member.X_fit_) for member in known), default=rows)
+    return rows, kept if known and kept < min(member.n_rows_ for member in known) else 0
+
+
+def _says(member: Any, outputs: int, classes: int) -> bool:
+    if type(member) is KernelRidge:
+        return member.dual_coef_.shape[1:] == (() if outputs == 1 else (outputs,))
+    codes = np.asarray(member.classes_)
+    known = codes.dtype.kind == "i" and codes.min() >= 0 and codes.max() < classes
+    if type(member) is SVC:
+        return known and member.decision_function_shape == member.multi_class == "ovo"
+    return type(member) is KernelLogisticRegression and known

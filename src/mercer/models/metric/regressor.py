@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import checks, state
-from mercer.checks import Clock, check_parameters
+from mercer.checks import check_parameters
 from mercer.errors import speaks
 from mercer.estimator import (
     as_stream,
@@ -19,7 +20,7 @@ from mercer.estimator import (
     refuse_sums,
     takes_blocks,
 )
-from mercer.models.metric.base import FeatureMachine, learns, ratios, tensor_of
+from mercer.models.metric.base import FeatureMachine, learns, ratios, speaks_inside, tensor_of
 from mercer.models.metric.choice import Chosen
 from mercer.models.metric.learning import EncodedRows
 from mercer.models.metric.scores import groups_of
@@ -45,6 +46,9 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     `WeisfeilerLehman` of graphs. A scale for each column is one for all of its coordinates. In a
     table with such columns identifiers and dates are left out.
 
+    Only the ratios of weights matter, so that a weight is no repetition here: a row that is given
+    twice has a twin where it is left out, a row of weight 2 has none.
+
     Parameters
     ----------
     n_models : int, default=16
@@ -55,7 +59,8 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         of 2000 to 5000 centres, but for tensors on a GPU: there they are exact as far as its
         memory goes.
     max_time : float, optional
-        Seconds after which no further metric is tried; what was found so far is used.
+        Seconds after which no further metric is tried; what was found so far is used. Loading and
+        compiling, once a process, is not in them.
     categorical : sequence of str or int, optional
         Columns of numbers or text to be read as categories.
     max_categories : int, default=100
@@ -74,12 +79,13 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     left_out_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
         Predictions of each row by fits to all others, in metrics learned from other folds, with
         penalties and weights that other rows have chosen. NaN for rows of weight 0, and of more
-        than 3000 rows for those that were not held out. Of `RowBlocks`, of the sample.
+        than 3000 rows, or where `max_time` is short, for those that were not held out. Of
+        `RowBlocks`, of the sample.
     left_out_error_ : float
         Their root mean squared error over the standard deviation of y: 1 is no better than the
         mean.
     members_ : list of KernelRidge
-        The ridge regressions, on encoded rows and scaled targets.
+        The ridge regressions, on encoded rows and scaled targets, in an order of what they hold.
     weights_ : ndarray of shape (n_members,)
         Their weights, of sum 1.
     ways_ : list of str
@@ -112,7 +118,7 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
 
     score = r_squared
 
-    @speaks
+    @speaks_inside
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureMachineRegressor:
         """Learn metrics, and fit a regression in each.
 
@@ -139,8 +145,10 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         self._fit_rows(X, y, sample_weight)
         return self
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, encoder: Any = None) -> Chosen:
-        clock, fit = Clock(self.max_time), encoder is None
+    def _fit_rows(
+        self, X: Any, y: Any, sample_weight: Any, encoder: Any = None
+    ) -> tuple[Chosen, Callable[[Chosen], None]]:
+        clock, fit = self._clock(), encoder is None
         encoder, Z = self._encoded(X, y, sample_weight, encoder)
         Y = self._checked_target(y, len(Z))
         weights = ratios(check_weights(sample_weight, len(Z), relative=True))
@@ -152,15 +160,20 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         spread = np.average(((T - mean) / unit) ** 2, axis=0, weights=weights)
         scale = np.where(spread <= 1e-26, 1.0, unit * np.sqrt(spread))
         rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder), tensor_of(X))
-        chosen = self._learn(encoder, rows, None, clock, fit)
+        chosen, order = self._learn(encoder, rows, None, clock, fit)
         self.y_mean_, self.y_scale_ = mean, scale
-        self.left_out_ = self._in_units(chosen.left_out, Y.ndim == 1)
-        self.left_out_error_ = float(np.sqrt(chosen.error))
-        residuals = np.abs(self.left_out_.reshape(T.shape) - T)
-        known = ~np.isnan(residuals[:, 0])
-        self.residuals_ = residuals[known]
-        self.residual_weights_ = np.ones(len(T))[known] if weights is None else weights[known]
-        return chosen
+
+        def tell(chosen: Chosen) -> None:
+            left_out = self._tell(chosen, order, len(T))
+            self.left_out_ = self._in_units(left_out, Y.ndim == 1)
+            self.left_out_error_ = float(np.sqrt(chosen.error))
+            residuals = np.abs(self.left_out_.reshape(T.shape) - T)
+            known = ~np.isnan(residuals[:, 0])
+            self.residuals_ = residuals[known]
+            self.residual_weights_ = np.ones(len(T))[known] if weights is None else weights[known]
+
+        tell(chosen)
+        return chosen, tell
 
     def _checked_target(self, y: Any, n: int) -> np.ndarray:
         return np.asarray(check_targets(y, n), dtype=float)
@@ -199,7 +212,8 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         """Return intervals that hold a new target with the given probability.
 
         They reach as far to either side as the errors at rows left out: the ⌈c(n + 1)⌉-th smallest
-        of n, infinitely far where there are too few rows for that. Weights count as rows do.
+        of n, infinitely far where there are too few rows for that. Of weights only the ratios
+        count: with weight 2 for each row intervals are those of weight 1.
 
         Parameters
         ----------

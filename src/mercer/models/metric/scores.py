@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -33,6 +34,23 @@ def groups_of(encoder: Any) -> np.ndarray:
 def fingerprint(Z: np.ndarray) -> str:
     """Return what tells encoded rows from others, and from the same in another order."""
     return blake2b(np.ascontiguousarray(Z + 0.0).tobytes(), digest_size=16).hexdigest()
+
+
+def by_contents(columns: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the order of rows by the first column, of equal ones by the next, and so on."""
+    order, begins = np.zeros(0, dtype=int), np.zeros(0, dtype=bool)
+    for j, column in enumerate(columns):
+        if j == 0:
+            order, begins = np.arange(len(column)), np.arange(len(column)) == 0
+        tied = ~begins  # a row is as the one before, so far; and so is the one before
+        tied[:-1] |= tied[1:]
+        if not (at := np.flatnonzero(tied)).size:
+            break
+        sorted_ = np.lexsort((column[order[at]], np.cumsum(begins)[at]))
+        order[at] = order[at[sorted_]]
+        values = column[order[at]]
+        begins[at[1:]] |= values[1:] != values[:-1]
+    return order
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import Clock
 from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.estimator import check_labels, check_targets
 from mercer.features import TableEncoder
-from mercer.models.metric.learning import FEWEST, LOGISTIC, in_time
+from mercer.models.metric.learning import FEWEST, LOGISTIC, Pace
 from mercer.models.metric.scores import NormalScores
 from mercer.models.metric.trials import Judged
 from mercer.models.ridge import KernelRidge
@@ -109,7 +110,12 @@ def mean_weight(blocks: RowBlocks) -> float:
 
 
 def fitted_to_blocks(
-    judged: Judged, rows: RowBlocks, weight: float, random_state: Any, seconds: float | None = None
+    judged: Judged,
+    rows: RowBlocks,
+    weight: float,
+    random_state: Any,
+    seconds: float | None,
+    pace: Pace,
 ) -> Any:
     """Return the model of a metric on encoded rows in blocks, in the span of centres.
 
@@ -118,10 +124,16 @@ def fitted_to_blocks(
     Penalties were chosen beside weights of mean 1; the blocks have theirs, of another mean.
     """
     metric = judged.metric
-    how = in_time(rows, None, None, seconds, random_state) | {"alpha": weight * metric.alpha}
+    how = pace.how(rows, None, None, seconds, random_state)
+    clock, penalty = Clock(seconds), weight * metric.alpha
     if judged.loss == LOGISTIC:
-        return KernelLogisticRegression(metric.kernel, **how).fit(rows)
-    return KernelRidge(metric.kernel, fit_intercept=True, **how).fit(rows)
+        model: Any = KernelLogisticRegression(metric.kernel, alpha=penalty, **how)
+    else:
+        model = KernelRidge(metric.kernel, alpha=penalty, fit_intercept=True, **how)
+    model.fit(rows)
+    if clock.late:
+        pace.took(clock.spent, rows, None, how)
+    return model
 
 
 def refuse_class_weight(class_weight: Any) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mercer.checks import Clock
+from mercer.checks import FOREVER, Clock
+from mercer.errors import MercerError
 from mercer.estimator import computing_where
 from mercer.kernels import RBF, Kernel, Matern, PowerExponential
 from mercer.models.metric.learning import (
@@ -23,8 +25,10 @@ from mercer.models.metric.learning import (
     SQUARED,
     EncodedRows,
     Metric,
+    Pace,
     by_gradients,
     descend,
+    in_centers,
     joined,
     plain,
     threads_for,
@@ -49,6 +53,7 @@ START = {LOGISTIC: 3, HINGE: 1}
 #: Bandwidths beside one, in steps of WIDER, that are tried after penalties.
 WIDER, TURNS = 2.0, {LOGISTIC: (1,), HINGE: (1, -1)}
 PARTS_OF_FOLD = 5  # that are left out of the fits of margins
+LEAST_TIME = 1e-3  # seconds of a fit
 
 
 class Recipe(NamedTuple):
@@ -220,9 +225,13 @@ class Bench:
         steps = [Judged(recipe, self.view, metrics) for metrics in zip(*learned, strict=False)]
         if len(steps) < 2:
             return self.at_penalties(steps[0], FACTORS) if steps else None
-        steps = [self.at_penalties(judged, (1.0,)) for judged in steps]
+        steps = [
+            self.at_penalties(judged, (1.0,))
+            for k, judged in enumerate(steps)
+            if k == 0 or not clock.late
+        ]
         best = min(steps, key=lambda judged: judged.error)
-        if len(self.rows) > SPECTRAL:
+        if len(self.rows) > SPECTRAL and not clock.late:
             steps.append(best := self.at_penalties(best, FACTORS))
         compared = [best.compared, *(judged.compared for judged in steps if judged is not best)]
         return replace(best, compared=np.concatenate(compared))
@@ -266,7 +275,8 @@ class Bench:
         From the penalty to start with the smaller are tried, or the larger, until the log loss
         grows; then wider bandwidths, each with smaller penalties too: log-odds are smoother than
         the indicators of classes that a ridge regression follows. Of margins narrower ones too.
-        Bandwidths do not make up for a log loss of more than `most`.
+        Bandwidths do not make up for a log loss of more than `most`. The error is infinite where
+        not one fit ends in time.
         """
         tried: dict[tuple[int, int], Judged] = {}
         penalties = PENALTIES[loss]
@@ -279,7 +289,7 @@ class Bench:
                     for metric in judged.metrics
                 )
                 told = replace(judged, loss=loss, metrics=metrics)
-                tried[wide, at] = self._parts(told, self.fold, labels, classes)
+                tried[wide, at] = self._parts(told, self.fold, labels, classes, clock)
             return tried[wide, at].error if (wide, at) in tried else np.inf
 
         wide, at = 0, START[loss]
@@ -293,7 +303,10 @@ class Bench:
                 while error(wide, at + 1) < error(wide, at):
                     at += 1
         best = tried.pop((wide, at))
-        compared = np.array([one.left_out for one in (best, *tried.values())])
+        others = [one for one in tried.values() if np.isfinite(one.error)]
+        if not np.isfinite(best.error):
+            return best
+        compared = np.array([one.left_out for one in (best, *others)])
         return replace(best, compared=compared)
 
     def leave_out(self, judged: Judged, labels: np.ndarray, classes: int) -> Judged:
@@ -319,21 +332,34 @@ class Bench:
         found = parts[0] if len(parts) == 1 else np.choose(self.fold[:, None], parts)
         return self._told(judged, found, labels)
 
-    def _parts(self, judged: Judged, part: np.ndarray, labels: np.ndarray, classes: int) -> Judged:
+    def _parts(
+        self,
+        judged: Judged,
+        part: np.ndarray,
+        labels: np.ndarray,
+        classes: int,
+        clock: Clock = FOREVER,
+    ) -> Judged:
         """Return it with what fits without each part, in the metric of its fold, say of that part.
 
-        The fold of a part is its number modulo the number of folds.
+        The fold of a part is its number modulo the number of folds. Of fits that time ends the
+        error is infinite.
         """
 
         def outside(p: int) -> np.ndarray:
             metric, seen = judged.metrics[p % self.count], np.flatnonzero(part != p)
-            model = fitted(metric, self.rows.take(seen), labels[seen], judged.loss, tol=1e-3)
+            rows, rest = self.rows.take(seen), clock.rest(LEAST_TIME)
+            model = fitted(metric, rows, labels[seen], judged.loss, tol=1e-3, max_time=rest)
+            if clock.late and not model.solution_.converged:
+                return np.full((np.count_nonzero(part == p), 1), np.nan)
             return class_values(model, self.rows.Z[part == p], classes)
 
         there = np.unique(part)
         with _quiet:
             edge = edge_for(len(labels), judged.loss, classes)
             of_parts = each(lambda k: outside(int(there[k])), len(there), edge)
+        if any(np.isnan(values).any() for values in of_parts):
+            return replace(judged, error=np.inf)
         found = np.empty((len(labels), of_parts[0].shape[1]))
         for p, values in zip(there, of_parts, strict=True):
             found[part == p] = values
@@ -342,6 +368,24 @@ class Bench:
     def _told(self, judged: Judged, found: np.ndarray, labels: np.ndarray) -> Judged:
         error = error_of(judged.loss, found, labels, self.rows.w)
         return replace(judged, error=error, left_out=found)
+
+
+@lru_cache(maxsize=2)
+def warm_up(classes: bool) -> None:
+    """Load and compile what a search needs, once a process, before its time begins."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2 * FEWEST, 3))
+    labels = (Z[:, 0] > 0).astype(int)
+    rows = EncodedRows(Z, Z[:, :1], np.ones(len(Z)))
+    bench = Bench(rows, "", folds_of(labels, 2, rng))
+    with _quiet, suppress(MercerError):
+        found = [bench.judge(recipe, FOREVER) for recipe in (*RECIPES, *FIRST)]
+        judged = [one for one in found if one is not None]
+        fitted(judged[-1].metric, replace(rows, how=in_centers(len(Z))), None, SQUARED)
+        for loss in (HINGE, LOGISTIC) if classes else ():
+            told = bench.with_loss(judged[-1], loss, labels, 2, FOREVER)
+            bench.leave_out(told, labels, 2)
+        Pace().how(Z, Z[:, :1], None, 1.0)
 
 
 def hold_out(
