@@ -15,15 +15,20 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from contextlib import nullcontext
+from functools import lru_cache, wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from scipy import linalg
 from scipy.linalg import LinAlgError, blas, lapack
 
-from mercer.threads import listening
+from mercer.threads import ALONE, listening, single_threaded_blas
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNSHARED = 64  # rows up to which BLAS has one thread for a factorisation by itself
 
 # Arguments of the routines, each by its address: c a letter, i an int of C, d doubles.
 _BLAS = {
@@ -257,6 +262,19 @@ def _in_place(name: str, A: np.ndarray, lower: int, overwrite: int) -> tuple[np.
     return c, _run(name, *letters, n, c, n)
 
 
+def _alone_if_few(routine: F) -> F:
+    """Hold BLAS to one thread in a factorisation of few rows, over which several would wait."""
+
+    @wraps(routine)
+    def held(a: np.ndarray, *args: Any, **options: Any) -> Any:
+        few = UNSHARED < len(a) <= ALONE
+        with single_threaded_blas() if few else nullcontext():
+            return routine(a, *args, **options)
+
+    return cast(F, held)
+
+
+@_alone_if_few
 def dpotrf(
     a: np.ndarray, lower: int = 0, clean: int = 1, overwrite_a: int = 0
 ) -> tuple[np.ndarray, int]:
@@ -269,6 +287,7 @@ def dpotrf(
     return c, info
 
 
+@_alone_if_few
 def dpotri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return a triangle of the inverse of what has the Cholesky factor c, and LAPACK's info."""
     if _is_short("dpotri", 2 * len(c) ** 3 / 3):
@@ -276,6 +295,7 @@ def dpotri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dpotri", c, lower, overwrite_c)
 
 
+@_alone_if_few
 def dtrtri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return the inverse of a triangular matrix, and LAPACK's info."""
     if _is_short("dtrtri", len(c) ** 3 / 3):
@@ -283,6 +303,7 @@ def dtrtri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dtrtri", c, lower, overwrite_c)
 
 
+@_alone_if_few
 def dlauum(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return a triangle of LᵀL or UUᵀ, and LAPACK's info."""
     if _is_short("dlauum", len(c) ** 3 / 3):
@@ -290,6 +311,7 @@ def dlauum(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dlauum", c, lower, overwrite_c)
 
 
+@_alone_if_few
 def dpstrf(
     a: np.ndarray, tol: float = -1.0, lower: int = 0
 ) -> tuple[np.ndarray, np.ndarray, int, int]:

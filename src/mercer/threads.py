@@ -124,10 +124,17 @@ def one_openmp_thread() -> Iterator[None]:
     A forked child waits for ever for the threads that its parent's OpenMP had; one alone waits for
     nobody. And sums are taken in one order, whatever the number of cores.
     """
-    from threadpoolctl import threadpool_limits
+    import sklearn.cluster  # noqa: F401  (it brings the library that is to be found)
 
-    with threadpool_limits(1, user_api="openmp"):
+    libraries = _libraries("openmp")
+    before = [library.num_threads for library in libraries]
+    for library in libraries:
+        library.set_num_threads(1)
+    try:
         yield
+    finally:
+        for library, threads in zip(libraries, before, strict=True):
+            library.set_num_threads(threads)
 
 
 ROOM = 2**28  # bytes of address space for a thread: its heap, its stack, buffers of BLAS, its tiles
@@ -195,14 +202,14 @@ def _take_control() -> None:
         release(force=True)
 
 
-@lru_cache(maxsize=1)
-def _libraries() -> list[Any]:
-    """Return the libraries of BLAS in this process, whose numbers of threads can be set."""
+@lru_cache(maxsize=2)
+def _libraries(kind: str = "blas") -> list[Any]:
+    """Return the libraries of a kind in this process, whose numbers of threads can be set."""
     import scipy.linalg  # noqa: F401  (SciPy's BLAS must be loaded to be found)
     from threadpoolctl import ThreadpoolController
 
     found = ThreadpoolController().lib_controllers
-    return [library for library in found if library.user_api == "blas"]
+    return [library for library in found if library.user_api == kind]
 
 
 # ---- Memory of tiles that are made and freed in turn stays with the process ----

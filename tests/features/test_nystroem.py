@@ -287,3 +287,23 @@ def test_what_is_below_the_rounding_of_the_largest_adds_nothing():
     np.testing.assert_allclose(far.residual([[0.0, 2.0], [1e8, 0.0]]), [4.0, 0.0], atol=1e-6)
     near = Nystroem("linear", 4).fit([[1e5, 0.0], [0.0, 1.0], [2e5, 0.0], [0.0, 2.0]])
     assert near.n_components_ == 2
+
+
+def test_many_points_ask_some_of_them_what_is_left_out(monkeypatch):
+    monkeypatch.setattr("mercer.features.nystroem.JUDGED", 400)
+    X, w = np.random.default_rng(0).standard_normal((2000, 3)), np.ones(2000)
+    w[::2] = 0.5
+    model = Nystroem(RBF(1.0), 20, "uniform", random_state=0)
+    for weights in (None, w):
+        some = model.fit(X, sample_weight=weights).trace_error_
+        left = model.residual(X)
+        share = np.average(left, weights=weights)  # k(x, x) is 1
+        assert some == pytest.approx(share, rel=0.1) and some != share
+        assert some == pytest.approx(
+            np.average(
+                left[np.linspace(0, 1999, 400).astype(int)],
+                weights=None if weights is None else w[np.linspace(0, 1999, 400).astype(int)],
+            )
+        )
+        model.fit_transform(X, sample_weight=weights)
+        assert model.trace_error_ == pytest.approx(share, rel=1e-12)

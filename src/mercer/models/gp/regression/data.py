@@ -434,7 +434,7 @@ class Problem:
         """Return the same for any number of rows; infinity with weights."""
         if self.weights is not None:
             return np.inf
-        n, rest = self.Y.size, max(float(np.mean(self._remainder ** 2)), 1e-300)
+        n, rest = self.Y.size, max(float(np.mean(self._remainder**2)), 1e-300)
         alone = -0.5 * n * (np.log(2 * np.pi * rest) + 1)  # of noise and nothing else
         return alone + 0.5 * n * np.log(2.0) + self.shift()
 
