@@ -1,4 +1,9 @@
 from mercer.features.centred import centred_rows as centred_rows
+from mercer.features.columns import (
+    NamedColumn as NamedColumn,
+    numbers as numbers,
+    read_columns as read_columns,
+)
 from mercer.features.coordinates import PrincipalCoordinates as PrincipalCoordinates
 from mercer.features.counts import SparseCounts as SparseCounts
 from mercer.features.fourier import RandomFourierFeatures as RandomFourierFeatures
@@ -21,12 +26,7 @@ from mercer.features.table_columns import (
     table as table,
     table_params as table_params,
 )
-from mercer.features.tables import (
-    NamedColumn as NamedColumn,
-    TableEncoder as TableEncoder,
-    numbers as numbers,
-    read_columns as read_columns,
-)
+from mercer.features.tables import TableEncoder as TableEncoder
 
 __all__ = [
     "Nystroem",
