@@ -47,6 +47,12 @@ def _has_maps(encoder: Any) -> bool:
     )
 
 
+def _has_gaps(encoder: Any) -> bool:
+    """Whether only columns of numbers have indicators of what is missing."""
+    pairs = zip(encoder._gaps, encoder.kinds_, strict=True)
+    return all(kind == "number" for gap, kind in pairs if gap)
+
+
 def _is_map(value: Any) -> bool:
     return isinstance(value, PrincipalCoordinates | None)
 
@@ -80,6 +86,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     kernels : dict of str or int to Kernel or None, optional
         Kernels of columns, by name or position, such as
         ``{"notes": BagOfWords().with_missing()}``; None leaves a column out.
+    indicators : bool, default=False
+        Whether a column of numbers, some of which were missing in ``fit``, has a coordinate more:
+        1 where its number is missing, 0 elsewhere.
 
     Attributes
     ----------
@@ -93,6 +102,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         For each column its categories as text, ``None`` standing for missing; empty for others.
     maps_ : tuple
         For each column with a kernel what turns its values into coordinates; None for others.
+    gaps_ : ndarray of bool, shape (n_columns,)
+        The columns that have an indicator of what is missing.
 
     Examples
     --------
@@ -108,7 +119,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ['age', 'site=a', 'site=b']
     """
 
-    _parameters = {"max_categories": checks.Whole(1, says="give a whole number >= 1")}
+    _parameters = {
+        "max_categories": checks.Whole(1, says="give a whole number >= 1"),
+        "indicators": checks.Flag(),
+    }
     _state = state.worded(
         {
             "n_features_in_": state.SizeOf("d"),
@@ -120,6 +134,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "scale_": state.Doubles("d"),
             "categories_": state.Tuple("d", _has_categories),
             "maps_": state.Spare(state.Tuple("d", _is_map)),
+            "gaps_": state.Spare(state.Array("d", kind="b")),
         },
         state.PARTS_MISFIT,
         lacks=state.PARTS_MISFIT,
@@ -127,6 +142,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     _rules = (
         (state.PARTS_MISFIT, lambda encoder: len(set(encoder.columns_)) == encoder.n_features_in_),
         (state.PARTS_MISFIT, _has_maps),
+        (state.PARTS_MISFIT, _has_gaps),
     )
     _learned = tuple(_state)
 
@@ -138,10 +154,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         categorical: Sequence[str | int] | None = None,
         max_categories: int = 100,
         kernels: Mapping[Any, Kernel | None] | None = None,
+        indicators: bool = False,
     ):
         self.categorical = categorical
         self.max_categories = max_categories
         self.kernels = kernels
+        self.indicators = indicators
 
     @speaks("TableEncoder")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
@@ -170,7 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight = _weights(sample_weight, len(columns[0].values))
         names = [c.name for c in columns]
         forced, own = self._forced(names), self._own(names)
-        kinds, found, categories = [], [], []
+        kinds, found, categories, gaps = [], [], [], []
         for column in columns:
             kind = _own_kind(column.name, own) or column.kind
             if kind == "number" and column.name in forced:
@@ -185,9 +203,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             categories.append(known)
             if kind == "number":
                 _tell_of_far_cell(column)
-            found.append(moments(numbers(column), weight) if kind == "number" else _NO_MOMENTS)
+            x = numbers(column) if kind == "number" else np.empty(0)
+            found.append(moments(x, weight) if kind == "number" else _NO_MOMENTS)
+            gaps.append(_Gaps().add(x, weight if len(x) else None))
         maps = _mapped(columns, own, weight)
-        return self._keep(tuple(names), named, kinds, found, categories, maps)
+        return self._keep(tuple(names), named, kinds, found, categories, maps, gaps)
 
     def _keep(
         self,
@@ -197,11 +217,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found: list,
         categories: list,
         maps: list,
+        gaps: list,
     ) -> TableEncoder:
         self.columns_, self.named_, self.kinds_ = names, named, tuple(kinds)
         self.fill_, self.mean_, self.scale_ = map(np.array, zip(*found, strict=True))
         self.categories_ = tuple(categories)
         self.maps_ = tuple(maps)
+        self.gaps_ = np.array([bool(self.indicators) and gap.some for gap in gaps])
         self.n_features_in_ = len(names)
         return self
 
@@ -212,11 +234,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         own = self._own(list(names))
         texts, most, weight = self._forced(list(names)) - set(own), 0, 0.0
         streams = {n: StreamedMoments() for n in names if n not in texts and n not in own}
+        gaps = {n: _Gaps() for n in names}
         for block, columns in _blocks_of_columns(blocks, known, own):
             most = max(most, len(block))
             weight += len(block) if block.weight is None else float(block.weight.sum())
             texts |= {c.name for c in columns if c.kind == "category"}
-            _add_numbers(columns, streams, texts, block.weight)
+            _add_numbers(columns, streams, texts, block.weight, gaps)
         if not weight:
             raise no_weight()
         streams = {n: stream for n, stream in streams.items() if n not in texts}
@@ -239,10 +262,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             some, _, weights = blocks.sample(_SAMPLE, 0, with_targets=True)
             maps = _mapped(known(some), own, weights)
         lengths = [len(one) for one in maps if one is not None]
-        _require_room(most, len(streams) + sum(map(len, categories)) + sum(lengths))
+        told = [gaps[n] if n in streams else _Gaps() for n in names]
+        marks = sum(gap.some for gap in told) if self.indicators else 0
+        _require_room(most, len(streams) + marks + sum(map(len, categories)) + sum(lengths))
         kinds = [_own_kind(n, own) or ("category" if n in texts else "number") for n in names]
         found = [streams[n].result() if n in streams else _NO_MOMENTS for n in names]
-        return self._keep(names, named, kinds, found, categories, maps)
+        return self._keep(names, named, kinds, found, categories, maps, told)
 
     def _own(self, names: list[str]) -> dict[str, Kernel | None]:
         """Return the kernels of columns by name."""
@@ -289,7 +314,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 part[:] = map(column.values.tolist())
             elif self.kinds_[j] != "left out" and column.kind:  # dates and the like are refused
                 if self.kinds_[j] == "number":
-                    part[:, 0] = self._standardised(column, j)
+                    x = numbers(column, self.columns_[j])
+                    part[:, 0] = self._standardised(x, j)
+                    if self._gaps[j]:
+                        part[:, 1] = np.isnan(x)
                 else:
                     codes = category_codes(column, self.categories_[j])
                     known = np.flatnonzero(codes >= 0)
@@ -309,7 +337,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         ndarray of str
             ``"age"`` for numbers, ``"site=a"`` for categories, ``"site=<missing>"`` for missing,
-            ``"notes[0]"`` for coordinates.
+            ``"notes[0]"`` for coordinates, ``"age=<missing>"`` for the indicator of a number.
         """
         check_is_fitted(self)
         names: Sequence[str] = self.columns_
@@ -323,11 +351,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     f"({self.n_features_in_}), got {len(names)}"
                 )
         out: list[str] = []
-        for name, kind, known, map in zip(
-            names, self.kinds_, self.categories_, self._maps, strict=True
+        for name, kind, known, map, gap in zip(
+            names, self.kinds_, self.categories_, self._maps, self._gaps, strict=True
         ):
             if kind == "number":
-                out.append(name)
+                out.extend([name, f"{name}=<missing>"] if gap else [name])
             elif map is not None:
                 out.extend(f"{name}[{i}]" for i in range(len(map)))
             else:
@@ -341,6 +369,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise AttributeError("TableEncoder was not fitted on a table with column names")
         return np.asarray(self.columns_, dtype=object)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # a pickle of before has the defaults of parameters that came since
+        super().__setstate__({"kernels": None, "indicators": False, **state})  # type: ignore[misc]
+
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
 
@@ -349,8 +381,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """How many coordinates of the vectors each column has."""
         check_is_fitted(self)
         return tuple(
-            1 if kind == "number" else len(known if map is None else map)
-            for kind, known, map in zip(self.kinds_, self.categories_, self._maps, strict=True)
+            1 + int(gap) if kind == "number" else len(known if map is None else map)
+            for kind, known, map, gap in zip(
+                self.kinds_, self.categories_, self._maps, self._gaps, strict=True
+            )
         )
 
     @property
@@ -361,6 +395,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _maps(self) -> tuple[PrincipalCoordinates | None, ...]:
         """`maps_`; none of an encoder from a file of version 0.1.0."""
         return getattr(self, "maps_", None) or (None,) * len(self.kinds_)
+
+    @property
+    def _gaps(self) -> np.ndarray:
+        """`gaps_`; none of an encoder that was fitted before there were indicators."""
+        gaps = getattr(self, "gaps_", None)
+        return np.zeros(len(self.kinds_), dtype=bool) if gaps is None else gaps
 
     def _forced(self, names: list[str]) -> set[str]:
         forced = set()
@@ -373,8 +413,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             forced.add(_column_name(key, names, "categorical"))
         return forced
 
-    def _standardised(self, column: NamedColumn, j: int) -> np.ndarray:
-        x = numbers(column, self.columns_[j])
+    def _standardised(self, x: np.ndarray, j: int) -> np.ndarray:
         x = np.where(np.isnan(x), self.fill_[j], x)
         if self.scale_[j] == 0.0:
             return np.zeros_like(x)
@@ -394,6 +433,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+class _Gaps:
+    """Whether numbers of a column are missing, and others are there, in rows that count."""
+
+    def __init__(self) -> None:
+        self.seen: set[bool] = set()
+
+    def add(self, x: np.ndarray, weight: np.ndarray | None) -> _Gaps:
+        """Look at some numbers."""
+        missing = np.isnan(x) if weight is None else np.isnan(x[weight > 0])
+        self.seen |= set(np.unique(missing).tolist())
+        return self
+
+    @property
+    def some(self) -> bool:
+        """Whether there is a gap to be told from a number."""
+        return len(self.seen) == 2
 
 
 def _tell_of_names(column: str, categories: int, rows: int) -> None:
@@ -485,10 +542,14 @@ def _add_numbers(
     streams: dict[str, StreamedMoments],
     texts: set[str],
     weight: np.ndarray | None,
+    gaps: Mapping[str, _Gaps] | None = None,
 ) -> None:
     for column in columns:
         if column.name not in texts:
-            streams[column.name].add(numbers(column), weight)
+            x = numbers(column)
+            streams[column.name].add(x, weight)
+            if gaps is not None:
+                gaps[column.name].add(x, weight)
 
 
 def _require_room(rows: int, width: int) -> None:

@@ -158,8 +158,7 @@ class FeatureMachine(BaseEstimator):
         with _encoding():
             if encoder is None:
                 kernels = self._kernels(X, y, sample_weight)
-                encoder = TableEncoder(self.categorical, self.max_categories, kernels)
-                encoder.fit(X, sample_weight=sample_weight)
+                encoder = self._new_encoder(kernels).fit(X, sample_weight=sample_weight)
             Z = encoder.transform(X)
         if len(Z) < FEWEST:
             raise InvalidInput(
@@ -167,6 +166,9 @@ class FeatureMachine(BaseEstimator):
                 f"give {FEWEST} or more, or fit one kernel with {self._of_one_kernel}."
             )
         return encoder, Z
+
+    def _new_encoder(self, kernels: dict[Any, Any] | None) -> TableEncoder:
+        return TableEncoder(self.categorical, self.max_categories, kernels, indicators=True)
 
     def _kernels(self, X: Any, y: Any, sample_weight: Any) -> dict[Any, Any] | None:
         """Return kernels for columns of text, strings and graphs; None where there are none."""
@@ -271,7 +273,7 @@ class FeatureMachine(BaseEstimator):
         if self._free_table(blocks.first().X) is not None:
             few = blocks.sample(streams.FEW, self.random_state, with_targets=True)
             kernels = self._kernels(few[0], _one_column(few[1]), few[2])
-        encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(blocks)
+        encoder = self._new_encoder(kernels).fit(blocks)
         size = streams.sample_size(len(numbers_of(encoder)))
         some, y, weight = blocks.sample(size, self.random_state, with_targets=True)
         if weight is not None and len(weight) == size:
@@ -318,7 +320,7 @@ class FeatureMachine(BaseEstimator):
             X, y = first.X, first.y
         with _encoding():
             kernels = None if y is None else self._kernels(X, _one_column(y), None)
-            encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(X)
+            encoder = self._new_encoder(kernels).fit(X)
             Z: Any = encoder.transform(X)
         classes, columns = is_classifier(self), Z.shape[1]
         scores = NormalScores.of(Z, None, numbers_of(encoder))
