@@ -136,10 +136,10 @@ def test_errors_name_the_model(frame, target):
     [
         (None, "y is None"),
         ([1.0, 2.0], "40 rows and y has 2"),
-        (np.full(40, np.nan), "finite"),
-        (np.full(40, np.inf), "finite"),
+        (np.full(40, np.nan), "NaN at row 0"),
+        (np.full(40, np.inf), "infinity at row 0"),
         (["a"] * 40, "number"),
-        (np.ones((40, 2)), "number"),
+        (np.ones((40, 2)), "2 columns"),
     ],
 )
 def test_bad_targets(frame, y, message):
@@ -334,3 +334,55 @@ def test_dates_with_a_time_zone_are_dates():
     for column in (days, days.tz_localize(None).to_period("D")):
         with pytest.raises(InvalidInput, match="column 'day' holds dates; turn it into a number"):
             TableEncoder().fit(pd.DataFrame({"day": column}))
+
+
+DAYS = pd.date_range("2020-01-01", periods=20)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (DAYS, "dates or times; .* such as \\(y - y.min"),
+        (pd.Series(DAYS), "dates or times"),
+        (pd.DataFrame({"y": DAYS}), "dates or times"),
+        (DAYS.date.tolist(), "such as y = numpy.array\\(y, dtype='M8"),
+        (pd.Series(DAYS - DAYS[0]), "durations; .* such as y / numpy.timedelta64"),
+        ((DAYS - DAYS[0]).to_pytimedelta().tolist(), "such as y = numpy.array\\(y, dtype='m8"),
+    ],
+)
+@pytest.mark.parametrize(
+    "model",
+    [mercer.KernelRidge(), mercer.TableRegressor(), mercer.TableRegressor("rbf"), mercer.SVR()],
+)
+def test_a_target_of_dates_is_refused_and_the_cure_works(model, y, message):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(InvalidInput, match=message):
+        model.fit(X, y)
+    if not hasattr(y, "min"):
+        y = np.array(y, dtype="m8[us]" if "m8" in message else "M8[us]")
+    spans = "durations" in message or "m8" in message
+    numbers = (y if spans else y - y.min()) / np.timedelta64(1, "D")
+    np.testing.assert_allclose(np.ravel(numbers), np.arange(20.0))
+
+
+def test_what_is_no_target_of_one_class_names_the_other(frame, target):
+    for model in (mercer.TableRegressor(), mercer.TableRegressor("rbf")):
+        with pytest.raises(InvalidInput, match="FeatureMachineRegressor takes several"):
+            model.fit(frame, np.column_stack([target, target]))
+        with pytest.raises(InvalidInput, match=r"NaN at row 3\. Leave out those rows"):
+            model.fit(frame, np.where(np.arange(40) == 3, np.nan, target))
+        with pytest.raises(InvalidInput, match="for class labels take TableClassifier"):
+            model.fit(frame, frame["c"].fillna("b"))
+    for model in (mercer.TableClassifier(), mercer.TableClassifier("rbf")):
+        with pytest.raises(InvalidInput, match="For numbers take TableRegressor"):
+            model.fit(frame, target + np.random.default_rng(0).normal(size=40))
+    with pytest.raises(InvalidInput, match="For numbers take SVR"):
+        mercer.SVC().fit(frame[["x"]], np.linspace(0, 1, 40))
+
+
+def test_a_model_without_probabilities_says_what_has_them(frame, target):
+    model = mercer.TableClassifier(model="ridge").fit(frame, target > 4)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="it has no probabilities; fit it with model='feat"):
+        model.predict_proba(frame)
+    assert "probability of each class" in mercer.TableClassifier.predict_proba.__doc__

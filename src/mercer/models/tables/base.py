@@ -38,6 +38,7 @@ from mercer.models.metric import (
 )
 from mercer.models.ridge import KernelRidge
 from mercer.models.tables.proposal import (
+    ROWS_OF_A_METRIC,
     kernel_for,
     suits_features,
     time_for,
@@ -163,14 +164,10 @@ class TableModel(BaseEstimator):
                     )
             return True
         if self._asked:
-            if self.max_time is not None:
-                warnings.warn(
-                    f"{type(self).__name__}: max_time={self.max_time!r} has no effect: it limits "
-                    "the search of metrics, and kernel, alpha or model ask for a model of one "
-                    "kernel. Leave it out, or leave out these.",
-                    UserWarning,
-                    stacklevel=users_level(),
-                )
+            self._tell_of_time(
+                ": it limits the search of metrics, and kernel, alpha or model ask for a model of "
+                "one kernel. Leave it out, or leave out these."
+            )
             return False
         if isinstance(X, RowBlocks):
             if getattr(self, "class_weight", None) is not None:  # of blocks a ridge counts classes
@@ -181,7 +178,22 @@ class TableModel(BaseEstimator):
             rows = count_targets(y)
             weights = check_weights(sample_weight, rows, relative=True)
         rows = rows if weights is None else int(np.count_nonzero(weights))
-        return suits_features(rows)
+        if not suits_features(rows):
+            self._tell_of_time(
+                f" on {rows} rows: it limits the search of metrics, which needs {ROWS_OF_A_METRIC} "
+                "rows. Leave it out, or give more rows."
+            )
+            return False
+        return True
+
+    def _tell_of_time(self, why: str) -> None:
+        """Warn of a limit to a search that is not made."""
+        if self.max_time is not None:
+            warnings.warn(
+                f"{type(self).__name__}: max_time={self.max_time!r} has no effect{why}",
+                UserWarning,
+                stacklevel=users_level(),
+            )
 
     def _new_machine(self, X: Any, y: Any) -> Any:
         """Return a feature machine for a table, as yet unfitted."""

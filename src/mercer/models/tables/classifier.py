@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
 from mercer.domains import RowBlocks, is_missing, to_host
-from mercer.errors import InvalidInput, naming, speaks, who
-from mercer.estimator import accuracy, as_stream, check_labels, check_weights, takes_blocks
+from mercer.errors import InvalidInput, available_if, naming, speaks, who
+from mercer.estimator import (
+    accuracy,
+    as_stream,
+    check_labels,
+    check_weights,
+    count_targets,
+    takes_blocks,
+)
 from mercer.models.margin import SVC
 from mercer.models.metric import FeatureMachineClassifier
 from mercer.models.ridge import KernelRidgeClassifier
@@ -199,6 +205,7 @@ class TableClassifier(ClassifierMixin, TableModel):
             else:
                 given = X, to_host(y, "y"), sample_weight
                 _refuse_missing(given[1])
+                check_labels(given[1], count_targets(given[1]))
             if (machine := self._machine(*given)) is not None:
                 self._keep(machine.encoder_, machine)
                 return self
