@@ -108,7 +108,8 @@ class _Offered:
     def __init__(self, method: Callable[..., Any], check: Callable[[Any], Any]):
         self.method = method
         self.check = check
-        functools.update_wrapper(self, method)
+        described: Any = self
+        functools.update_wrapper(described, method)
 
     def __get__(self, model: Any, cls: type | None = None) -> Any:
         if model is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from mercer.domains import (
     odd_point,
     told_of_rows,
 )
-from mercer.domains.tables import holds_dates, is_frame
+from mercer.domains.tables import holds_dates, holds_spans, is_frame
 from mercer.errors import InvalidInput, refusal, speaks, who
 from mercer.kernels import Combination, Kernel
 from mercer.kernels.strings import letters_of, numbered
@@ -148,8 +147,7 @@ def refuse_dates(y: Any) -> None:
         return
     if not len(values) or not holds_dates(values):
         return
-    first = next((v for v in values if v is not None), None)
-    spans = isinstance(first, timedelta | np.timedelta64)
+    spans = holds_spans(values)
     array = "" if values.dtype.kind in "mM" else "m8[us]" if spans else "M8[us]"
     convert = f"y = numpy.array(y, dtype={array!r}), and " if array else ""
     raise refusal(

@@ -1,13 +1,13 @@
 from mercer.features.centred import centred_rows as centred_rows
-from mercer.features.columns import (
-    NamedColumn as NamedColumn,
-    numbers as numbers,
-    read_columns as read_columns,
-)
 from mercer.features.coordinates import PrincipalCoordinates as PrincipalCoordinates
 from mercer.features.counts import SparseCounts as SparseCounts
 from mercer.features.fourier import RandomFourierFeatures as RandomFourierFeatures
 from mercer.features.landmarks import choose_landmarks as choose_landmarks
+from mercer.features.named_columns import (
+    NamedColumn as NamedColumn,
+    numbers as numbers,
+    read_columns as read_columns,
+)
 from mercer.features.nystroem import Nystroem as Nystroem, spanning_factor as spanning_factor
 from mercer.features.points import distinct as distinct, equal_points as equal_points
 from mercer.features.prototypes import (

@@ -16,7 +16,8 @@ from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, no_weight
 from mercer.errors import InvalidInput, naming, speaks, users_level, who
 from mercer.estimator import set_params, takes_blocks
-from mercer.features.columns import (
+from mercer.features.coordinates import PrincipalCoordinates
+from mercer.features.named_columns import (
     NamedColumn,
     category_codes,
     listed,
@@ -24,7 +25,6 @@ from mercer.features.columns import (
     ordered_columns,
     read_columns,
 )
-from mercer.features.coordinates import PrincipalCoordinates
 from mercer.kernels import Kernel, StreamedMoments, moments
 from mercer.memory import require_memory
 from mercer.settings import get_config
@@ -289,7 +289,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the rows of a table as vectors.
 
         Columns are found by name when both this table and the one of ``fit`` have names: their
-        order is free and further columns are ignored. Otherwise they are taken by position.
+        order is free, further columns are ignored, and those that are left out need not be there.
+        Otherwise they are taken by position.
 
         Parameters
         ----------
@@ -303,7 +304,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         columns, named = read_columns(X)
-        columns = ordered_columns(columns, named, self.columns_, self.named_)
+        unread = {n for n, k in zip(self.columns_, self.kinds_, strict=True) if k == "left out"}
+        columns = ordered_columns(columns, named, self.columns_, self.named_, unread)
         out = np.zeros((len(columns[0].values), self._width))
         start = 0
         for j, (column, width, map) in enumerate(

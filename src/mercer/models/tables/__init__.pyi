@@ -6,6 +6,7 @@ from mercer.models.tables.base import (
 )
 from mercer.models.tables.classifier import TableClassifier as TableClassifier
 from mercer.models.tables.proposal import (
+    ROWS_OF_A_METRIC as ROWS_OF_A_METRIC,
     kernel_for as kernel_for,
     model_for as model_for,
     suits_features as suits_features,

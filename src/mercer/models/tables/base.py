@@ -29,12 +29,12 @@ from mercer.kernels import Kernel, auto_kernel
 from mercer.models.margin import FOLDS
 from mercer.models.metric import (
     Compared,
+    Contents,
     FeatureMachineClassifier,
     FeatureMachineRegressor,
     RareClass,
     fingerprint,
     fitted_rows,
-    has_free_columns,
 )
 from mercer.models.ridge import KernelRidge
 from mercer.models.tables.proposal import (
@@ -126,6 +126,7 @@ class TableModel(BaseEstimator):
         model: str | None = None,
         max_time: float | None = None,
         random_state: Any = 0,
+        kinds: Any = None,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -134,6 +135,7 @@ class TableModel(BaseEstimator):
         self.model = model
         self.max_time = max_time
         self.random_state = random_state
+        self.kinds = kinds
 
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
@@ -204,6 +206,7 @@ class TableModel(BaseEstimator):
             categorical=self.categorical,
             max_categories=self.max_categories,
             random_state=self.random_state,
+            kinds=self.kinds,
             **of_class,
         )
 
@@ -283,7 +286,7 @@ class TableModel(BaseEstimator):
         if kernel == "auto" or _chooses_columns(kernel):
             encoder, Z, kernel = self._columns(X, sample_weight, kernel)
         else:
-            encoder = TableEncoder(self.categorical, self.max_categories)
+            encoder = self._new_encoder(X, sample_weight)
             with self._in_its_name(encoder):
                 Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
         if Z.shape[0] != (values := count_targets(y)):
@@ -308,17 +311,20 @@ class TableModel(BaseEstimator):
         if kernel == "auto" or _chooses_columns(kernel):
             columns, Z, kernel = self._columns(some, weight, kernel)
             return columns, blocks.select(Z.names) if isinstance(Z, Table) else blocks, kernel
-        encoder = TableEncoder(self.categorical, self.max_categories).fit(blocks)
+        encoder = self._new_encoder(blocks.first().X, None).fit(blocks)
         return encoder, blocks.with_points(encoder.transform), kernel
+
+    def _new_encoder(self, X: Any, sample_weight: Any) -> TableEncoder:
+        """Return an encoder of the columns of a table that say something, as yet unfitted."""
+        told = Contents.of(X, self.categorical, self.kinds, sample_weight)
+        if told is None:
+            return TableEncoder(self.categorical, self.max_categories)
+        return TableEncoder(told.categories(), self.max_categories, told.left_out() or None)
 
     def _is_free(self, X: Any) -> bool:
         """Whether a table holds text, strings or graphs; what is no table the encoder refuses."""
-        if isinstance(X, np.ndarray) and X.dtype != object:
-            return False
-        try:
-            return has_free_columns(read_rows(X, None), self._said_categorical)
-        except (InvalidInput, TypeError):
-            return False
+        told = Contents.of(X, self.categorical, self.kinds)
+        return told is not None and told.free
 
     def _for_strings(
         self, kernel: Any, Z: Any, y: np.ndarray, weights: Any, classes: bool
@@ -328,7 +334,8 @@ class TableModel(BaseEstimator):
             return kernel, {}
         if weights is not None:
             Z, y = Tables().take(Z, weights > 0), y[weights > 0]
-        how = {"categorical": self._said_categorical, "random_state": self.random_state}
+        how: dict[str, Any] = {"categorical": self._said_categorical, "kinds": self.kinds}
+        how["random_state"] = self.random_state
         return kernel_for(Z, y, classes=classes, **how)
 
     def _for_strings_of(self, Z: RowBlocks, kernel: Any, classes: bool) -> tuple[Any, Compared]:
@@ -363,7 +370,9 @@ class TableModel(BaseEstimator):
             weights = check_weights(sample_weight, Z.shape[0])
             # a row of weight 0 is a row left out
             seen = Z if weights is None else Tables().take(Z, weights > 0)
-            kernel = auto_kernel(seen, categorical=self._said_categorical)
+            kernel = auto_kernel(seen, categorical=self._said_categorical, kinds=self.kinds)
+            if (told := Contents.of(seen, self.categorical, self.kinds)) is not None:
+                told.left_out()  # which the kernel does too
         else:
             Z = read_rows(X, kernel.domain.columns)
         columns = TableColumns.of(Z, kernel.domain.columns, kernel)

@@ -105,6 +105,11 @@ class TableClassifier(ClassifierMixin, TableModel):
         up to 2000 rows, and beyond one of 10 ms a row, 60 to 480 seconds.
     random_state : int, RandomState or None, default=0
         Decides which rows are in which fold, and which are drawn from many.
+    kinds : dict of str or int to str, optional
+        What columns hold, where you know better than `column_kinds`: "number", "category", "text",
+        "sequence" or "left out". Identifiers and dates of a table with names are left out, with a
+        warning, unless they are told of here. A kernel on columns says itself what it
+        looks at.
 
     Attributes
     ----------
@@ -173,8 +178,11 @@ class TableClassifier(ClassifierMixin, TableModel):
         probability: bool | None = None,
         max_time: float | None = None,
         random_state: Any = 0,
+        kinds: Any = None,
     ):
-        super().__init__(kernel, alpha, categorical, max_categories, model, max_time, random_state)
+        super().__init__(
+            kernel, alpha, categorical, max_categories, model, max_time, random_state, kinds
+        )
         self.class_weight = class_weight
         self.C = C
         self.probability = probability

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer.domains import Table, is_missing, library_of, to_host, told_of_rows
-from mercer.domains.tables import holds_dates, is_frame
+from mercer.domains.tables import holds_dates, holds_spans, is_frame
 from mercer.errors import InvalidInput, WrongType, who
 
 
@@ -62,13 +62,20 @@ def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
 
 
 def ordered_columns(
-    columns: list[NamedColumn], named: bool, known: tuple[str, ...], by_name: bool
+    columns: list[NamedColumn],
+    named: bool,
+    known: tuple[str, ...],
+    by_name: bool,
+    unread: Collection[str] = (),
 ) -> list[NamedColumn]:
-    """Return the columns that a model knows, in its order: by name where both have names."""
+    """Return the columns that a model knows, in its order: by name where both have names.
+
+    Those that it does not read need not be there.
+    """
     if named and by_name:
         found = {c.name: c for c in columns}
-        refuse_absent(known, found)
-        return [found[name] for name in known]
+        refuse_absent([name for name in known if name not in unread], found)
+        return [found.get(name) or NamedColumn(name, columns[0].values) for name in known]
     if len(columns) != len(known):
         # the wording that scikit-learn's common checks look for
         raise InvalidInput(
@@ -162,11 +169,17 @@ def _kind(values: np.ndarray, name: str) -> str:
     if values.dtype.kind in "USbT":
         return "category"
     if values.dtype.kind == "c":
-        raise InvalidInput(f"{who()}: column {name!r}: Complex data not supported.")
-    if holds_dates(values):
         raise InvalidInput(
-            f"{who()}: column {name!r} holds dates; turn it into a number first, "
-            "for example days since a fixed date, or drop it."
+            f"{who()}: column {name!r}: Complex data not supported; give two columns, its real and "
+            "imag."
+        )
+    if holds_dates(values):
+        what, number = "dates", "days since a fixed date"
+        if holds_spans(values):
+            what, number = "durations", "c / numpy.timedelta64(1, 'D') of a column c"
+        raise InvalidInput(
+            f"{who()}: column {name!r} holds {what}; turn it into a number first, "
+            f"for example {number}, or drop it."
         )
     entries = values.tolist()
     types = {*map(type, entries)}
