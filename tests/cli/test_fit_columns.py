@@ -187,7 +187,7 @@ def test_a_number_beyond_comparison_is_named(fails, mixed, tmp_path):
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_columns_are_tuned(mercer, mixed, tmp_path, monkeypatch, task):
-    monkeypatch.setattr("mercer.models.tables.base.COLUMNS_TRIED", 2)
+    monkeypatch.setattr("mercer.models.tables.proposal.COLUMNS_TRIED", 2)
     target = (
         mixed["y"] if task == "regression" else [("hi" if v > 0.7 else "lo") for v in mixed["y"]]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from mercer.domains import Table, is_missing, library_of, to_host, told_of_rows
 from mercer.domains.tables import holds_dates, holds_spans, is_frame
-from mercer.errors import InvalidInput, WrongType, who
+from mercer.errors import InvalidInput, WrongType, users_level, who
 
 
 class NamedColumn(NamedTuple):
@@ -218,3 +219,43 @@ def _key(value: Any) -> str | None:
     except (OverflowError, TypeError, ValueError):
         return str(value)
     return str(int(number)) if number.is_integer() else repr(number)
+
+
+# ---- remarks on a column that says little ----
+
+
+_NAMED = 20  # rows from which a category of one row each is told of
+_FAR = 1e8  # of the middle half of a column, from where a number is told of
+
+
+def tell_of_names(column: str, categories: int, rows: int) -> None:
+    """Warn of a column that names each row, as identifiers and dates written as text do."""
+    if categories == rows >= _NAMED:
+        warnings.warn(
+            f"{who()}: column {column!r} holds {rows} texts, all of them different; as a category "
+            "it says nothing of other rows. Leave it out, or turn it into numbers: of dates, for "
+            "example, days since a fixed date.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
+
+
+def tell_of_far_cell(column: NamedColumn) -> None:
+    """Warn of a number beside which the others of a column are next to equal."""
+    x = numbers(column)
+    known = x[np.isfinite(x)]
+    if not len(known):
+        return
+    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = np.abs(x - middle)
+        i = int(np.nanargmax(away))
+        far = high > low and away[i] / _FAR > high - low
+    if far:
+        warnings.warn(
+            f"{who()}: column {column.name!r} holds {x[i]:g} at row {i}; beside it the other "
+            f"values, half of them between {low:g} and {high:g}, are next to equal, so that the "
+            "column says little. Correct the cell, or leave it empty.",
+            UserWarning,
+            stacklevel=users_level(),
+        )

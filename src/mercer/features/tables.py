@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import checks, state
 from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, no_weight
-from mercer.errors import InvalidInput, naming, speaks, users_level, who
+from mercer.errors import InvalidInput, naming, speaks, who
 from mercer.estimator import set_params, takes_blocks
 from mercer.features.coordinates import PrincipalCoordinates
 from mercer.features.named_columns import (
@@ -24,14 +23,14 @@ from mercer.features.named_columns import (
     numbers,
     ordered_columns,
     read_columns,
+    tell_of_far_cell,
+    tell_of_names,
 )
 from mercer.kernels import Kernel, StreamedMoments, moments
 from mercer.memory import require_memory
 from mercer.settings import get_config
 
 _HALF = 2.0**-0.5
-_NAMED = 20  # rows from which a category of one row each is told of
-_FAR = 1e8  # of the middle half of a column, from where a number is told of
 _BLOCKS = 4  # so many are read, encoded, held and multiplied at once
 _CATEGORY = 2000  # bytes of memory that a category is worth at least
 _NO_MOMENTS = (0.0, 0.0, 1.0)  # of a column that holds no numbers
@@ -198,11 +197,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if kind == "category":
                 count = _counted({}, column.labels(), weight)
                 if column.name not in forced:
-                    _tell_of_names(column.name, len(count), len(column.values))
+                    tell_of_names(column.name, len(count), len(column.values))
                 known = _frequent(count, int(self.max_categories))
             categories.append(known)
             if kind == "number":
-                _tell_of_far_cell(column)
+                tell_of_far_cell(column)
             x = numbers(column) if kind == "number" else np.empty(0)
             found.append(moments(x, weight) if kind == "number" else _NO_MOMENTS)
             gaps.append(_Gaps().add(x, weight if len(x) else None))
@@ -453,39 +452,6 @@ class _Gaps:
     def some(self) -> bool:
         """Whether there is a gap to be told from a number."""
         return len(self.seen) == 2
-
-
-def _tell_of_names(column: str, categories: int, rows: int) -> None:
-    """Warn of a column that names each row, as identifiers and dates written as text do."""
-    if categories == rows >= _NAMED:
-        warnings.warn(
-            f"{who()}: column {column!r} holds {rows} texts, all of them different; as a category "
-            "it says nothing of other rows. Leave it out, or turn it into numbers: of dates, for "
-            "example, days since a fixed date.",
-            UserWarning,
-            stacklevel=users_level(),
-        )
-
-
-def _tell_of_far_cell(column: NamedColumn) -> None:
-    """Warn of a number beside which the others of a column are next to equal."""
-    x = numbers(column)
-    known = x[np.isfinite(x)]
-    if not len(known):
-        return
-    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
-    with np.errstate(over="ignore", invalid="ignore"):
-        away = np.abs(x - middle)
-        i = int(np.nanargmax(away))
-        far = high > low and away[i] / _FAR > high - low
-    if far:
-        warnings.warn(
-            f"{who()}: column {column.name!r} holds {x[i]:g} at row {i}; beside it the other "
-            f"values, half of them between {low:g} and {high:g}, are next to equal, so that the "
-            "column says little. Correct the cell, or leave it empty.",
-            UserWarning,
-            stacklevel=users_level(),
-        )
 
 
 def _own_kind(name: str, own: Mapping[str, Kernel | None]) -> str:
