@@ -390,3 +390,16 @@ def test_both_kinds_are_ranked_together_and_those_held_back_alone(tmp_path):
     page = summary.write(lines, tmp_path / "page", held_back={"b"})[0].read_text()
     assert "Tables held back, 1 of these" in page and "| b * | 8 | 1 | error rate | 0.25 |" in page
     assert "on 1 of 1 tables" in page and "| a | 9 | 1 | RMSE | **1** | 2 |" in page
+
+
+def test_a_line_of_mercer_has_the_commit_and_the_page_tells_it(toys, tmp_path, monkeypatch):
+    monkeypatch.setattr(protocol, "commit", lambda: "abc1234")
+    found = [measure(load(toys["price"]), method, 0) for method in ("mercer", "linear")]
+    assert [each.get("commit") for each in found] == ["abc1234", None]
+    lines = [line("t0", "mercer", rmse=1.0) | {"commit": "abc1234"}, line("t0", "linear", rmse=1.0)]
+    summary.write(lines, tmp_path / "page", against="linear")
+    assert "Versions: linear 1, mercer 1 (abc1234)." in (tmp_path / "page.md").read_text()
+
+
+def test_the_commit_is_that_of_the_package():
+    assert re.fullmatch(r"([0-9a-f]{8,}(-dirty)?)?", protocol.commit())

@@ -36,7 +36,7 @@ WALKS = {
     "walk_svc": 28,
     "walk_gpr": 32,
     "walk_mmd": 25,
-    "walk_cli": 72,
+    "walk_cli": 76,
     "walk_falkon": 52,
     "functions": 197,
     "loaded": 126,

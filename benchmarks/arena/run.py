@@ -10,10 +10,12 @@ import importlib
 import json
 import multiprocessing
 import os
+import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ import mercer
 from benchmarks.arena.methods import METHODS, THREADS
 from benchmarks.arena.tables import Entry, Table, load
 
-__all__ = ["calibration_error", "measure", "read_results", "run", "split"]
+__all__ = ["calibration_error", "commit", "measure", "read_results", "run", "split"]
 
 TEST_PART = 0.3
 COVERAGE = 0.9
@@ -86,6 +88,8 @@ def measure(table: Table, method: str, number: int) -> Result:
     """Fit a method on a split; return its scores and times, or why it failed."""
     told = METHODS[method]
     result: Result = {"version": told.version}
+    if told.package == "mercer" and (known := commit()):
+        result["commit"] = known
     if len(table.y) > told.most_rows:
         return result | {"failed": f"not tried beyond {told.most_rows} rows"}
     train, test = split(table, number)
@@ -112,6 +116,18 @@ def measure(table: Table, method: str, number: int) -> Result:
         except Exception as error:
             return result | {"failed": f"{type(error).__name__}: {error}"[:500]}
     return result
+
+
+@cache
+def commit() -> str:
+    """Return the commit of mercer that is measured, "-dirty" where files differ; "" if unknown."""
+    words = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
+    home = Path(mercer.__file__).parent
+    try:
+        told = subprocess.run(words, cwd=home, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return told.stdout.strip()
 
 
 def _interval(model: Any, X: Any, y: np.ndarray, scale: float) -> Result:

@@ -29,7 +29,8 @@ boosting (CatBoost, LightGBM, XGBoost, scikit-learn's histgb), random forests, k
 support vector machines with a grid search over the Gaussian kernel (rbf), xRFM and a linear model.
 Seventy per cent of a table are learned from and thirty judged by; a score is the mean over several
 such splits, whose number is in the last table. `python -m benchmarks.arena --all` fits everything
-again, and `python -m benchmarks.arena --all --summary PATH` writes this page."""
+again, and `python -m benchmarks.arena --all --rows 10000 --note TEXT --summary PATH` writes this
+page."""
 WITHIN = (0.88, 0.92)  # where a coverage of 90 % is called right
 #: The worst ratio of a method is that against the best of the method compared with and of this one.
 PEER = "rbf"
@@ -164,6 +165,11 @@ def _score(lines: list[dict], measure: str) -> float:
 # ---- the page ----
 
 
+def _version(line: dict) -> str:
+    """Return the version of a line, with the commit that a line of mercer has since it is kept."""
+    return f"{line['version']} ({line['commit']})" if "commit" in line else str(line["version"])
+
+
 def write(
     lines: list[dict],
     path: Path,
@@ -174,7 +180,7 @@ def write(
     """Write PATH.md, and a picture for each measure and for both kinds; return the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     page, files = ["# The arena", "", INTRODUCTION, ""], []
-    versions = sorted({line["version"] for line in lines if "version" in line})
+    versions = sorted({_version(line) for line in lines if "version" in line})
     page += [f"Versions: {', '.join(versions)}.", "", *([note, ""] if note else [])]
 
     def picture_of(found: Comparison, words: str) -> list[str]:

@@ -2,8 +2,8 @@
 
 No data lie in this repository. `catalogue.toml` says for each table the package and the file in it,
 the target, which columns are categories or left out, and a sum of what comes out: a table whose
-bytes are others is refused. About a third are held back, chosen by a hash of the name: nobody looks
-at them while something is being developed.
+bytes are others is refused. About a third are held back from development, chosen by a hash of the
+name; `docs/arena.md` says at which of them somebody looked all the same, and for what.
 """
 
 from __future__ import annotations

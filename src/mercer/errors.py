@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import MethodType
 from typing import Any, TypeVar, overload
 
 from numpy.linalg import LinAlgError
@@ -96,6 +97,49 @@ def _of(speaker: Any, function: Any) -> str:
     """Return how a function is called that speaks under a name, its own or that of a class."""
     last = function.__name__
     return str(speaker) if str(speaker).endswith(last) else f"{speaker}.{last}"
+
+
+# ---- Methods that not every model of a class has ----
+
+
+class _Offered:
+    """A method that is there where a check says so; why it is not, the check says itself."""
+
+    def __init__(self, method: Callable[..., Any], check: Callable[[Any], Any]):
+        self.method = method
+        self.check = check
+        described: Any = self
+        functools.update_wrapper(described, method)
+
+    def __get__(self, model: Any, cls: type | None = None) -> Any:
+        if model is None:
+            return self.of_class
+        try:
+            there = self.check(model)
+        except Exception as error:
+            raise AttributeError(str(error)) from error
+        if not there:
+            name = self.method.__name__
+            raise AttributeError(f"This {type(model).__name__!r} has no attribute {name!r}")
+        return MethodType(self.method, model)
+
+    @functools.cached_property
+    def of_class(self) -> Callable[..., Any]:
+        """The method as a function of a model."""
+
+        @functools.wraps(self.method)
+        def method(model: Any, *args: Any, **options: Any) -> Any:
+            return self.__get__(model)(*args, **options)
+
+        return method
+
+
+def available_if(check: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Let models have a method where a check is true of them, as scikit-learn's `available_if`.
+
+    What the check raises is what is said of a model that has it not.
+    """
+    return lambda method: _Offered(method, check)
 
 
 # ---- Keywords that a call may not have ----

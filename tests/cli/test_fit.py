@@ -411,3 +411,33 @@ def test_numbers_in_another_notation_are_never_dropped_silently(mercer, tmp_path
     assert "see the warning" in line(outcome, "left out")
     fit = ("fit", table, "--target", "price", "--no-tune", "--force", "-o", tmp_path / "m")
     assert mercer(*fit, "--drop", "share", "--categorical", "cost").err == ""
+
+
+def test_what_is_wrong_with_the_target_has_a_cure_that_works(mercer, fails, tmp_path):
+    columns = house_columns(40)
+    fit = ("--target", "price", "-o", tmp_path / "m", "--force")
+    price = columns["price"]
+    odd = write(tmp_path / "inf.csv", columns | {"price": [*price[:5], "inf", *price[6:]]})
+    said = fails("fit", odd, *fit)
+    assert "line 7, column 'price': 'inf' in a column of numbers; correct this cell" in said
+    assert "--drop" not in said
+    empty = write(tmp_path / "empty.csv", columns | {"price": [*price[:5], "", *price[6:]]})
+    assert mercer("fit", empty, *fit).code == 0
+    days = [f"{2000 + i}-01-31" for i in range(40)]
+    dated = write(tmp_path / "dated.csv", columns | {"price": days})
+    for options in ((), ("--task", "regression")):
+        said = fails("fit", dated, *fit, *options)
+        assert "the target 'price' holds dates" in said and "days since a fixed date" in said
+
+
+def test_too_few_rows_are_refused_in_the_words_of_options(mercer, fails, houses, tmp_path):
+    fit = ("--target", "price", "-o", tmp_path / "m", "--force")
+    for model, needed in (("features", 5), ("ridge", 2)):
+        said = fails("fit", houses, *fit, "--model", model, "--test-fraction", "0.99")
+        assert f"--test-fraction 0.99 leaves 1 of 60 rows to learn from, and {needed} or" in said
+    said = fails("fit", houses, "--target", "town", *fit[2:], "--test-fraction", "0.99")
+    assert "--test-fraction 0.99 leaves" in said and "of two classes" in said
+    few = write(tmp_path / "few.csv", house_columns(3))
+    said = fails("fit", few, *fit, "--model", "features")
+    assert "--model features needs 5 rows with a target, and there are 3; give --model ri" in said
+    assert mercer("fit", few, *fit, "--model", "ridge").code == 0

@@ -171,12 +171,11 @@ def test_categorical_is_honoured(mercer, mixed, tmp_path):
 def test_columns_that_say_nothing(mercer, fails, mixed, tmp_path):
     table = write(tmp_path / "ids.csv", {n: mixed[n] for n in ("id", "y")})
     fit = ("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m", "--kernel")
-    said = fails(*fit, "columns")
-    assert "ids.csv: no column is left" in said and "--categorical" in said and "'id': an" in said
-    assert "auto_kernel" not in said
-    # another kernel does use the id, and says so
-    outcome = mercer(*fit, "rbf")
-    assert line(outcome, "numbers") == "1: id" and "it is used" in line(outcome, "remark")
+    for kernel in ("columns", "rbf"):  # what else could be predicted from
+        outcome = mercer(*fit, kernel, "--force")
+        assert line(outcome, "numbers") == "1: id" and "it is used" in line(outcome, "remark")
+    said = fails(*fit, "columns", "--force", "--drop", "id")
+    assert "ids.csv: no column is left" in said and "'id': as asked" in said
 
 
 def test_a_number_beyond_comparison_is_named(fails, mixed, tmp_path):
@@ -188,7 +187,7 @@ def test_a_number_beyond_comparison_is_named(fails, mixed, tmp_path):
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_columns_are_tuned(mercer, mixed, tmp_path, monkeypatch, task):
-    monkeypatch.setattr("mercer.models.tables.base.COLUMNS_TRIED", 2)
+    monkeypatch.setattr("mercer.models.tables.proposal.COLUMNS_TRIED", 2)
     target = (
         mixed["y"] if task == "regression" else [("hi" if v > 0.7 else "lo") for v in mixed["y"]]
     )
@@ -290,8 +289,8 @@ def test_identifiers_are_those_of_the_file(mercer, mixed, tmp_path):
     left = line(mercer(*fit), "left out")  # a row without a target and rows held out are gone
     assert f"'record': an identifier: it counts from 1000 to {999 + N}" in left
     assert "record" not in library.load(tmp_path / "m").encoder_.columns_
-    remark = line(mercer(*fit, "--kernel", "rbf"), "remark")
-    assert f"'record' counts from 1000 to {999 + N}" in remark and "it is used" in remark
+    left = line(mercer(*fit, "--kernel", "rbf"), "left out")
+    assert f"'record': an identifier: it counts from 1000 to {999 + N}" in left
     bad = write(tmp_path / "b.csv", columns | {"bad": [*range(N - 1), "x"]})
     assert mercer(*(bad if v == table else v for v in fit), "--drop", "bad").code == 0
 
@@ -312,3 +311,30 @@ def test_aligned_strings_are_compared_place_by_place(mercer, tmp_path):
     assert model.kernel_ == saved.kernel_ and model.model_.C == saved.model_.C
     assert model.notes_["compared"] == saved.notes_["compared"]
     np.testing.assert_array_equal(model.predict_proba({"dna": X}), saved.predict_proba({"dna": X}))
+
+
+def test_an_identifier_is_left_out_unless_it_is_said_to_be_a_number(mercer, mixed, tmp_path):
+    columns = {"customer": list(range(1000, 1000 + N)), "dose": mixed["dose 0.123456"]}
+    table = write(tmp_path / "t.csv", columns | {"y": mixed["y"]})
+    fit = ("fit", table, "--target", "y", "-o", tmp_path / "m", "--force")
+    for options in ((), ("--model", "ridge", "--kernel", "rbf"), ("--model", "ridge")):
+        left = line(mercer(*fit, *options), "left out")
+        assert f"'customer': an identifier: it counts from 1000 to {999 + N}" in left
+        assert library.load(tmp_path / "m").encoder_.columns_ == ("dose",)
+        kept = mercer(*fit, *options, "--number", "customer")
+        assert "customer" in line(kept, "numbers") and "left out" not in kept.out
+        assert library.load(tmp_path / "m").encoder_.kinds_ == ("number", "number")
+    del columns["dose"]
+    other = write(tmp_path / "a.csv", columns | {"y": mixed["y"]})
+    alone = mercer(*(other if v == table else v for v in fit))
+    assert "so it may be an id; it is used" in line(alone, "remark")
+
+
+def test_rows_that_occur_twice_are_told_of(mercer, mixed, tmp_path):
+    x = np.random.default_rng(0).normal(size=30).round(6).tolist()
+    for again in (0, 10):
+        columns = {"x": [*x, *x[:again]], "y": [*range(30), *range(again)]}
+        table = write(tmp_path / f"{again}.csv", columns)
+        outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m", "--force")
+        said = f"{2 * again} of {30 + again} rows have the same inputs as another row"
+        assert (said in outcome.out) == (again > 0)

@@ -236,17 +236,16 @@ def test_a_column_that_counts_rows_is_told(fit, tmp_path):
     columns = flower_columns()
     order = np.random.default_rng(0).permutation(90)
     table = write(tmp_path / "id.csv", {"row id": (order + 7).tolist(), **columns})
-    outcome, model = fit("--no-tune", table=table)
-    remark = line(outcome, "remark")
-    assert "'row id' counts from 7 to 96" in remark and "--drop 'row id'" in remark
-    assert "row id" in model.encoder_.columns_
-    outcome, _ = fit("--no-tune", "--max-rows", "50", table=table)
-    assert "'row id'" in line(outcome, "remark")
-    outcome, model = fit("--no-tune", "--drop", "row id", table=table)
-    assert "remark" not in outcome.out and "row id" not in model.encoder_.columns_
+    for rows in ((), ("--max-rows", "50")):
+        outcome, model = fit("--no-tune", *rows, table=table)
+        left = line(outcome, "left out")
+        assert "'row id': an identifier: it counts from 7 to 96" in left and "--number" in left
+        assert "row id" not in model.encoder_.columns_ and "remark" not in outcome.out
+        outcome, model = fit("--no-tune", *rows, "--number", "row id", table=table)
+        assert "row id" in model.encoder_.columns_ and "left out" not in outcome.out
     for other in (order // 2, order + 0.5, 2 * order):
         table = write(tmp_path / "id.csv", {"place": other.tolist(), **columns})
-        assert "remark" not in fit("--no-tune", table=table)[0].out
+        assert "left out" not in fit("--no-tune", table=table)[0].out
 
 
 def test_the_model_can_be_chosen(fit, tmp_path):

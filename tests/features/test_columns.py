@@ -1,5 +1,7 @@
 """TableEncoder: scales, distances between categories, missing and unknown cells, bad tables."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,8 +11,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import mercer
 from mercer.domains import Table
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.features import TableEncoder
 
 
@@ -280,3 +283,66 @@ def test_input_is_not_changed():
     copy = frame.copy(deep=True)
     TableEncoder().fit(frame).transform(frame)
     pd.testing.assert_frame_equal(frame, copy)
+
+
+# ---- indicators: gaps among numbers are told ----
+
+
+def with_gaps():
+    return {"age": [30.0, None, 50.0, None], "site": ["a", None, "b", "a"], "size": [1, 2, 3, 4]}
+
+
+def test_an_indicator_tells_where_a_number_is_missing():
+    plain, told = TableEncoder().fit(with_gaps()), TableEncoder(indicators=True).fit(with_gaps())
+    assert told.get_feature_names_out().tolist() == [
+        *("age", "age=<missing>", "site=a", "site=b", "site=<missing>", "size")
+    ]
+    assert told.gaps_.tolist() == [True, False, False] and told.widths == (2, 3, 1)
+    Z = told.transform(with_gaps())
+    assert Z[:, 1].tolist() == [0.0, 1.0, 0.0, 1.0]
+    np.testing.assert_array_equal(np.delete(Z, 1, axis=1), plain.transform(with_gaps()))
+    assert not plain.gaps_.any()
+
+
+def test_gaps_count_in_rows_of_positive_weight_and_beside_numbers():
+    weighted = TableEncoder(indicators=True).fit(with_gaps(), sample_weight=[1, 0, 1, 0])
+    assert not weighted.gaps_.any()  # a row of weight 0 is a row left out
+    empty = TableEncoder(indicators=True).fit({"a": [None, np.nan, None], "b": [1.0, 2.0, 3.0]})
+    assert not empty.gaps_.any()  # always missing tells no row from another
+    later = weighted.transform(with_gaps())
+    assert later.shape == (4, 4)  # gaps that fit has not seen are the median, as before
+
+
+def test_indicators_of_blocks_are_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    X[70:, 0] = np.nan  # gaps in the last block only
+    X[:, 1] = np.nan
+    blocks = mercer.RowBlocks.from_arrays(X, block_rows=30)
+    whole, parts = (TableEncoder(indicators=True).fit(each) for each in (X, blocks))
+    assert parts.gaps_.tolist() == whole.gaps_.tolist() == [True, False, False]
+    np.testing.assert_allclose(parts.transform(X), whole.transform(X), rtol=1e-9, atol=1e-12)
+
+
+def test_files_and_old_pickles_of_an_encoder(tmp_path):
+    encoder = TableEncoder(indicators=True).fit(with_gaps())
+    mercer.save(encoder, tmp_path / "e")
+    again = mercer.load(tmp_path / "e")
+    np.testing.assert_array_equal(again.transform(with_gaps()), encoder.transform(with_gaps()))
+    assert again.indicators
+    again.gaps_ = np.array([True, True, False])  # a category has no indicator
+    mercer.save(again, tmp_path / "odd")
+    with pytest.raises(ModelFileError, match="do not fit one another"):
+        mercer.load(tmp_path / "odd")
+    old = TableEncoder().fit(with_gaps())
+    told = old.transform(with_gaps())
+    for name in ("gaps_", "indicators"):
+        del vars(old)[name]
+    old = pickle.loads(pickle.dumps(old))
+    np.testing.assert_array_equal(old.transform(with_gaps()), told)
+    assert clone(old).indicators is False
+
+
+def test_indicators_are_true_or_false():
+    with pytest.raises(InvalidInput, match="indicators='some'; give True or False"):
+        TableEncoder(indicators="some").fit(with_gaps())

@@ -103,9 +103,16 @@ SINCE = {
     "kernel:Polynomial": {"length_scale": None},
     "estimator:KernelDensity": {"metric": "euclidean"},
     "estimator:SpectralClustering": {"affinity": "kernel", "n_neighbors": 10},
-    "estimator:TableRegressor": {"model": None, "max_time": None, "random_state": 0},
-    "estimator:TableClassifier": {"max_time": None, "random_state": 0},
-    "estimator:TableEncoder": {"kernels": None},
+    "estimator:TableRegressor": {
+        "model": None,
+        "max_time": None,
+        "random_state": 0,
+        "kinds": None,
+    },
+    "estimator:TableClassifier": {"max_time": None, "random_state": 0, "kinds": None},
+    "estimator:TableEncoder": {"kernels": None, "indicators": False},
+    "estimator:FeatureMachineRegressor": {"kinds": None},
+    "estimator:FeatureMachineClassifier": {"kinds": None},
 }
 
 

@@ -36,6 +36,7 @@ from mercer.kernels import as_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.models.metric import Compared
 from mercer.models.tables import (
+    ROWS_OF_A_METRIC,
     TUNING_ROWS,
     enough_to_tune,
     kernel_for,
@@ -125,7 +126,7 @@ _Fit = tuple[Prepared, Any, _Choice, Score | None, Score | None]
 def _fit_features(data: Prepared, arguments: argparse.Namespace, console: Console) -> _Fit:
     """Learn metrics from all rows. Rows that it leaves out tell its error; others if asked for."""
     share = arguments.test_fraction or 0.0
-    train, test = _split(data, arguments, share)
+    train, test = _split(data, arguments, share, ROWS_OF_A_METRIC)
     held_out: Score | None = None
     if len(test):
         with console.stage(f"learning metrics from {len(train)} rows to evaluate", _SOONER):
@@ -182,7 +183,7 @@ def _machine(data: Prepared, arguments: argparse.Namespace) -> Any:
     """Return the model of a table that learns its metrics, as yet unfitted."""
     make = TableRegressor if data.task == "regression" else TableClassifier
     return make(
-        categorical=data.encoded_categories,
+        kinds=data.told,
         max_categories=arguments.max_categories,
         model="features",
         max_time=arguments.time,
@@ -195,7 +196,7 @@ def _fit_memory(
 ) -> _Fit:
     """Choose, evaluate and fit on rows in memory."""
     share = HELD_SHARE if arguments.test_fraction is None else arguments.test_fraction
-    train, test = _split(data, arguments, share)
+    train, test = _split(data, arguments, share, 2)
     with console.stage(f"choosing the kernel's parameters on {len(train)} rows", _SHORTER):
         choice = _choose(kind, name, data.take(train), arguments)
     held_out: Score | None = None
@@ -317,6 +318,11 @@ def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str,
         raise InvalidInput("--alpha is the penalty of ridge, not of svc; give --C instead.")
     if "C" in fixed and (asked == "ridge" or data.task == "regression"):
         raise InvalidInput("--C is the price of svc, not of ridge; give --alpha instead.")
+    if asked == "features" and not suits_features(len(data)):
+        raise InvalidInput(
+            f"{data.path}: --model features needs {ROWS_OF_A_METRIC} rows with a target, and there "
+            f"{'are' if len(data) > 1 else 'is'} {len(data)}; give --model ridge, or more rows."
+        )
     if asked != "auto":
         return asked, ""
     if fixed:
@@ -331,7 +337,7 @@ def _kind_in_memory(data: Prepared, arguments: argparse.Namespace) -> tuple[str,
 
 
 def _split(
-    data: Prepared, arguments: argparse.Namespace, share: float
+    data: Prepared, arguments: argparse.Namespace, share: float, needed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to choose and train on, and rows to evaluate on: a share of each class."""
     n = len(data)
@@ -343,7 +349,15 @@ def _split(
         groups = [np.flatnonzero(data.target == c) for c in np.unique(data.target)]
     test = [rng.permutation(g)[: round(share * len(g))] for g in groups]
     held = np.sort(np.concatenate(test))
-    return np.setdiff1d(np.arange(n), held), held
+    train = np.setdiff1d(np.arange(n), held)
+    classes = data.task == "classification"
+    if len(train) < needed or (classes and len(np.unique(data.target[train])) < 2):
+        kinds = " of two classes" if classes else ""
+        raise InvalidInput(
+            f"{data.path}: --test-fraction {share:g} leaves {len(train)} of {n} rows to learn "
+            f"from, and {needed} or more{kinds} are needed; give a smaller one."
+        )
+    return train, held
 
 
 def _choose(kind: str, name: str, data: Prepared, arguments: argparse.Namespace) -> _Choice:
@@ -488,7 +502,7 @@ def _kernel(name: str, data: Prepared, seed: int) -> tuple[Any, Compared]:
 def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:
     columns: dict[str, Any] = {}
     if not isinstance(choice.kernel.domain, Tables):
-        columns = {"categorical": data.categories, "max_categories": arguments.max_categories}
+        columns = {"kinds": data.told, "max_categories": arguments.max_categories}
     if data.task == "regression":
         return TableRegressor(choice.kernel, choice.penalty, **columns)
     penalty: dict[str, Any] = {"alpha" if choice.model == "ridge" else "C": choice.penalty}

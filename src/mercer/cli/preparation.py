@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,6 @@ class Prepared:
     sampled_from: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    identifiers: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -65,19 +65,13 @@ class Prepared:
         return [n for n, kind in self.free.items() if found[n].kind != kind]
 
     @property
-    def encoded_categories(self) -> tuple[str, ...]:
-        """The columns that an encoder reads as categories."""
-        return tuple(n for n in self.categories if n not in self.free)
+    def told(self) -> dict[str, str]:
+        """What the columns hold, as models are told: the whole file says it, and not some rows."""
+        return {n: self.contents[n] for n in self.table.names}
 
     def kinds(self) -> dict[str, ColumnKind]:
-        """Return what a kernel on columns takes each column for, and why.
-
-        The whole file decides, so that some of its rows are read as all are.
-        """
-        known = {n: self.contents[n] for n in self.table.names}
-        found = column_kinds(self.table, kinds=known)
-        numbered = [n for n, kind in known.items() if kind == "left out"]
-        return found | {n: ColumnKind("left out", self.identifiers[n]) for n in numbered}
+        """Return what a kernel on columns takes each column for, and why."""
+        return column_kinds(self.table, kinds=self.told)
 
     def seen_by(self, kernel: Kernel) -> Prepared:
         """Return the columns that a kernel looks at, with the reason for each other one."""
@@ -105,6 +99,12 @@ class Prepared:
         columns = zip(self.table.names, self.table.columns, strict=True)
         count = {n: sum(map(missing, c.tolist())) for n, c in columns}
         return {n: k for n, k in count.items() if k}
+
+    def twins(self) -> int:
+        """Return the number of rows that another row equals in all columns."""
+        columns = [[None if missing(v) else v for v in c.tolist()] for c in self.table.columns]
+        count = Counter(zip(*columns, strict=True))
+        return sum(n for n in count.values() if n > 1)
 
     def distinct(self) -> dict[str, int]:
         """Return the number of categories of each column of categories, missing not counted."""
@@ -150,7 +150,11 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
     }
     identifiers = {n: why for n, why in found.items() if why}
     contents = {n: free.get(n, "category") for n in columns if n not in numbers}
-    contents |= {n: "left out" if n in identifiers else "number" for n in numbers}
+    contents |= dict.fromkeys(numbers, "number")
+    if len(identifiers) < len(columns):
+        gone = {n: f"an identifier: it {w} (--number keeps it)" for n, w in identifiers.items()}
+        columns = {n: c for n, c in columns.items() if n not in gone}
+        left_out, identifiers = left_out | gone, {}
     return Prepared(
         path=source.path,
         table=Table(columns),
@@ -165,9 +169,6 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled_from=sampled,
         left_out=left_out,
         warnings=tuple(odd.values()),
-        identifiers={
-            n: f"an identifier: it {why} (--number keeps it)" for n, why in identifiers.items()
-        },
         remarks={n: remark(n, why) for n, why in identifiers.items()},
     )
 
@@ -195,6 +196,9 @@ def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.
     why = "as asked"
     if task == "auto":
         task, why = _guess(source, name)
+    dated = dates(source.cells(name))
+    if dated and task == "regression":
+        raise _of_dates(source, name)
     if task == "regression":
         target = source.numbers(name)
         if len(target) < 2:
@@ -213,6 +217,8 @@ def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.
             "at least two classes are needed."
         )
     if len(distinct) > max(2, len(classes) // 2):
+        if dated:
+            raise _of_dates(source, name)
         raise InvalidInput(
             f"{source.path}: {name!r} has {len(distinct)} classes in {len(classes)} rows; "
             "most classes would have one row. "
@@ -221,8 +227,16 @@ def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.
     return classes, task, why
 
 
+def _of_dates(source: FileTable, name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{source.path}: the target {name!r} holds dates, and numbers or classes are predicted; "
+        "write them as numbers, such as days since a fixed date."
+    )
+
+
 def _guess(source: FileTable, name: str) -> tuple[str, str]:
-    if source.kind(name) == "category":
+    cure = "correct this cell of the target, or empty it, and its row is left out"
+    if source.kind(name, cure) == "category":
         return "classification", f"{name!r} holds text"
     values = source.numbers(name)
     distinct = len(np.unique(values))

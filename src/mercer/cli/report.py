@@ -29,6 +29,7 @@ FEW = 5  # rows below which a score is chance
 HELD_OUT = 20  # rows from which some are held out
 HELD_SHARE = 0.2  # of the rows, where nothing is said and they are not left out one by one
 COVERAGE = 0.9  # of the interval that is told
+TWINS = 0.05  # share of rows that occur twice from which it is told
 _ORDERED = 0.6  # AUC from which a model that is wrong as often as the simplest is of some use
 _MATRIX = 8  # classes up to which the confusion is shown whole
 
@@ -400,11 +401,25 @@ def fit_report(
         if judged is inside:
             lines += inside.lines()
     remarks = [*data.remarks.values(), judged.remark() if judged else ""]
+    if inside is not None and len(data) >= FEW:
+        remarks.append(_of_twins(data))
     lines += [
         ("wrote", f"{output} ({human(size)}), {trained} on {fitted}"),
         *(("remark", text) for text in remarks if text),
     ]
     return layout(lines)
+
+
+def _of_twins(data: Prepared) -> str:
+    """Return a remark on rows that occur twice, of which one tells what the other is."""
+    twins = data.twins()
+    if twins <= TWINS * len(data):
+        return ""
+    return (
+        f"{twins} of {len(data)} rows have the same inputs as another row, which tells their "
+        "answer where one of them is left out or held out; if they are copies, drop them before "
+        "you trust the scores"
+    )
 
 
 def compared_lines(compared: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:

@@ -81,11 +81,11 @@ class FileTable:
         """Say where a cell stands."""
         return f"{self.path}: {self.place} {self.places[row]}, column {name!r}"
 
-    def kind(self, name: str) -> str:
+    def kind(self, name: str, cure: str = "") -> str:
         """Return "number", "category", or "empty" for a column without any value.
 
         A column of numbers with a few cells of text is refused: it is more likely a mistake in the
-        file than a column of categories.
+        file than a column of categories. There may be a cure of its own.
         """
         cells = [(i, c) for i, c in enumerate(self.cells(name)) if not missing(c)]
         if not cells:
@@ -96,9 +96,10 @@ class FileTable:
         numbers = len(cells) - len(text)
         if numbers and (numbers >= MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
             i, cell = text[0]
+            other = f"correct or empty the cell, or pass --categorical {name} or --drop {name}"
             raise InvalidInput(
-                f"{self.where(i, name)}: {cell!r} in a column of numbers; correct or empty the "
-                f"cell, or pass --categorical {name} or --drop {name}.{self._hint(cell)}"
+                f"{self.where(i, name)}: {cell!r} in a column of numbers; {cure or other}."
+                f"{self._hint(cell)}"
             )
         return "category"
 

@@ -36,7 +36,12 @@ from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
 from mercer.errors import InvalidInput, WrongType, name_keywords, refusal, said, speaks, who
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
-from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
+from mercer.estimator.messages import (
+    explain_parameter,
+    explain_points,
+    explain_targets,
+    refuse_dates,
+)
 from mercer.estimator.plan import tell_plan
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
@@ -516,6 +521,7 @@ def check_targets(y: Any, n: int) -> np.ndarray:
     if _is_ready(y, any_order=True) and y.ndim in (1, 2) and len(y) == n:
         return y
     refuse_odd_arrays(y, "y")
+    refuse_dates(y)
     if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):
         raise InvalidInput(f"{who()}: y={y!r} is one value; give one for each row: [{y!r}].")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,23 @@ from mercer.domains import (
     odd_point,
     told_of_rows,
 )
-from mercer.domains.tables import is_frame
+from mercer.domains.tables import holds_dates, holds_spans, is_frame
 from mercer.errors import InvalidInput, refusal, speaks, who
 from mercer.kernels import Combination, Kernel
 from mercer.kernels.strings import letters_of, numbered
 from mercer.misspelt import PARAMETERS, parameter_meant
+
+#: What a regressor is called where y holds classes.
+OTHERS = {
+    "TableRegressor": "TableClassifier",
+    "FeatureMachineRegressor": "FeatureMachineClassifier",
+    "KernelRidge": "KernelRidgeClassifier",
+    "SVR": "SVC",
+    "NuSVR": "NuSVC",
+    "GaussianProcessRegressor": "GaussianProcessClassifier",
+    "KernelNeighborsRegressor": "KernelNeighborsClassifier",
+}
+DEEP = r"Found array with dim (\d+).*"  # how scikit-learn refuses labels of three dimensions
 
 
 def no_features(kernel: Kernel) -> InvalidInput:
@@ -107,7 +120,8 @@ def explain_targets(error: Exception, y: Any) -> InvalidInput:
     """Return the refusal of numeric targets y."""
     text = _first_line(error)
     if "convert string to float" in text:
-        cure = "y must hold numbers for a regression; for class labels take a classifier."
+        other = OTHERS.get(who(), "a classifier")
+        cure = f"y must hold numbers for a regression; for class labels take {other}."
         return refusal(who(), f"{text}. {cure}")
     if isinstance(error, OverflowError):
         return refusal(
@@ -120,6 +134,37 @@ def explain_targets(error: Exception, y: Any) -> InvalidInput:
     if "NaN" in text or "infinity" in text:
         return refusal(who(), f"{_where(y, 'y') or text}. Leave out those rows, in X and in y.")
     return _named(error)
+
+
+def refuse_dates(y: Any) -> None:
+    """Refuse targets that are dates, times or spans of time, which would become numbers unasked."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "")
+    if kind in tuple("fiub"):
+        return
+    try:
+        values = np.asarray(y).ravel()
+    except (TypeError, ValueError):  # of what is no array its reader speaks
+        return
+    if not len(values) or not holds_dates(values):
+        return
+    spans = holds_spans(values)
+    array = "" if values.dtype.kind in "mM" else "m8[us]" if spans else "M8[us]"
+    convert = f"y = numpy.array(y, dtype={array!r}), and " if array else ""
+    raise refusal(
+        who(),
+        f"y holds {'durations' if spans else 'dates or times'}; convert them to numbers of a unit "
+        f"of your choice, such as {convert}"
+        f"{'y' if spans else '(y - y.min())'} / numpy.timedelta64(1, 'D').",
+    )
+
+
+def explain_labels(error: Exception) -> InvalidInput:
+    """Return the refusal of class labels y."""
+    text = re.sub(DEEP, r"y has \1 dimensions; give labels of shape (n,).", str(error))
+    if "Unknown label type: continuous." in text:
+        other = next((name for name, own in OTHERS.items() if own == who()), "a regression")
+        text += f" For numbers take {other}."
+    return refusal(who(), text)
 
 
 def explain_parameter(error: Exception, names: Any, legal: Any) -> str | None:

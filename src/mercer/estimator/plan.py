@@ -8,10 +8,9 @@ from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, speaks
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, available_if, speaks
 from mercer.memory import human, round_up
 
 # What takes the memory, for messages.

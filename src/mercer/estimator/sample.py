@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +15,10 @@ from sklearn.utils.validation import _num_samples, column_or_1d
 from mercer.domains import is_torch, to_host
 from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
+from mercer.estimator.messages import explain_labels
 from mercer.kernels import Kernel
 
 FARTHEST = float(np.finfo(float).max) / 64  # sums of errors of a fit that are still numbers
-DEEP = r"Found array with dim (\d+).*"  # how scikit-learn refuses labels of three dimensions
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +143,7 @@ def check_labels(y: Any, n: int) -> np.ndarray:
             check_classification_targets(y)
         np.unique(y)
     except ValueError as error:
-        text = re.sub(DEEP, r"y has \1 dimensions; give labels of shape (n,).", str(error))
-        raise InvalidInput(f"{who()}: {text}") from error
+        raise explain_labels(error) from error
     except TypeError as error:
         raise InvalidInput(
             f"{who()}: y mixes labels that cannot be sorted ({error}); convert all to text."

@@ -3,6 +3,11 @@ from mercer.features.coordinates import PrincipalCoordinates as PrincipalCoordin
 from mercer.features.counts import SparseCounts as SparseCounts
 from mercer.features.fourier import RandomFourierFeatures as RandomFourierFeatures
 from mercer.features.landmarks import choose_landmarks as choose_landmarks
+from mercer.features.named_columns import (
+    NamedColumn as NamedColumn,
+    numbers as numbers,
+    read_columns as read_columns,
+)
 from mercer.features.nystroem import Nystroem as Nystroem, spanning_factor as spanning_factor
 from mercer.features.points import distinct as distinct, equal_points as equal_points
 from mercer.features.prototypes import (
@@ -21,12 +26,7 @@ from mercer.features.table_columns import (
     table as table,
     table_params as table_params,
 )
-from mercer.features.tables import (
-    NamedColumn as NamedColumn,
-    TableEncoder as TableEncoder,
-    numbers as numbers,
-    read_columns as read_columns,
-)
+from mercer.features.tables import TableEncoder as TableEncoder
 
 __all__ = [
     "Nystroem",

@@ -20,7 +20,7 @@ from mercer.domains import (
 )
 from mercer.domains.graphs import is_networkx
 from mercer.errors import InvalidInput, ModelFileError, WrongType, who
-from mercer.features.tables import refuse_absent
+from mercer.features.named_columns import refuse_absent
 from mercer.kernels import Kernel, OnColumns
 
 MOST = 5000  # values of a column of categories up to which they are kept

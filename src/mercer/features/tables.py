@@ -2,229 +2,35 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
-from mercer.domains import RowBlocks, Table, is_missing, library_of, to_host, told_of_rows
+from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, no_weight
-from mercer.domains.tables import holds_dates, is_frame
-from mercer.errors import InvalidInput, WrongType, naming, speaks, users_level, who
+from mercer.errors import InvalidInput, naming, speaks, who
 from mercer.estimator import set_params, takes_blocks
 from mercer.features.coordinates import PrincipalCoordinates
+from mercer.features.named_columns import (
+    NamedColumn,
+    category_codes,
+    listed,
+    numbers,
+    ordered_columns,
+    read_columns,
+    tell_of_far_cell,
+    tell_of_names,
+)
 from mercer.kernels import Kernel, StreamedMoments, moments
 from mercer.memory import require_memory
 from mercer.settings import get_config
 
-# ---- Columns of any table as arrays of numbers or as text keys of categories ----
-
-
-class NamedColumn(NamedTuple):
-    """A named column: its values, and the kind that is known of it."""
-
-    name: str
-    values: np.ndarray
-    known: str = ""  # "number" or "category"; "" where the values tell it
-
-    @property
-    def kind(self) -> str:
-        """The kind it would have on its own, "number" or "category"; other columns are refused."""
-        return self.known or _kind(self.values, self.name)
-
-    def labels(self) -> list[str | None]:
-        """Text that identifies each value as a category; None where it is missing."""
-        return [v if type(v) is str else _key(v) for v in self.values.tolist()]
-
-
-def read_columns(X: Any) -> tuple[list[NamedColumn], bool]:
-    """Return the columns of a frame, `Table`, dict or 2-D array, and whether they have names."""
-    X = to_host(X)
-    if hasattr(X, "tocsr"):  # before Mapping: scipy's DOK matrices are dicts
-        raise WrongType(f"{who()}: sparse input is not supported; pass X.toarray() or a frame.")
-    if isinstance(X, Table | Mapping) or is_frame(X):
-        declared = _declared_categories(X)
-        table = Table.from_frame(X)
-        for count, what in ((len(table.names), "columns"), (len(table), "rows")):
-            if not count:
-                raise InvalidInput(f"{who()}: the table has 0 {what}; at least one is needed.")
-        return [
-            NamedColumn(name, declared[name], "category")
-            if name in declared
-            else NamedColumn(name, values)
-            for name, values in zip(table.names, table.columns, strict=True)
-        ], True
-    try:
-        if isinstance(X, list | tuple) and any(
-            isinstance(v, str) for row in X for v in _cells(row)
-        ):
-            X = np.array(X, dtype=object)  # else NumPy turns the numbers among text into text
-        A = check_array(X, dtype=None, ensure_all_finite=False)
-    except (TypeError, ValueError) as error:
-        raise told_of_rows(error, X, who()) from error
-    names = [f"x{j}" for j in range(A.shape[1])]
-    if A.dtype.kind == "b":
-        A = A.astype(np.float64)
-    return [NamedColumn(n, A[:, j]) for j, n in enumerate(names)], False
-
-
-def ordered_columns(
-    columns: list[NamedColumn], named: bool, known: tuple[str, ...], by_name: bool
-) -> list[NamedColumn]:
-    """Return the columns that a model knows, in its order: by name where both have names."""
-    if named and by_name:
-        found = {c.name: c for c in columns}
-        refuse_absent(known, found)
-        return [found[name] for name in known]
-    if len(columns) != len(known):
-        # the wording that scikit-learn's common checks look for
-        raise InvalidInput(
-            f"X has {len(columns)} features, but {who()} is expecting {len(known)} features as "
-            "input."
-        )
-    return columns
-
-
-def refuse_absent(known: Iterable[str], found: Iterable[str]) -> None:
-    """Refuse a table without some of the columns of the fit, naming those and what is near."""
-    found = list(found)
-    missing = [name for name in known if name not in found]
-    if not missing:
-        return
-    near = {n.lower(): n for n in found}
-    same = [near[n.lower()] for n in missing if n.lower() in near]
-    what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
-    raise InvalidInput(
-        f"{who()}: {listed(f'missing {what}', missing)}; {was} there in fit. "
-        + (f"{listed('Did you mean', same)}?" if same else f"{listed('The table has', found)}.")
-    )
-
-
-def listed(what: str, names: Iterable[str], most: int = 8) -> str:
-    """Return words and some names: ``"missing columns 'a', 'b' and 3 more"``."""
-    names = list(names)
-    shown = ", ".join(repr(n) for n in names[:most])
-    return f"{what} {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def numbers(column: NamedColumn, name: str | None = None) -> np.ndarray:
-    """Return a column as float64, NaN where missing; text is refused, naming column and row."""
-    name = column.name if name is None else name
-    values = column.values
-    if values.dtype.kind in "fiub":
-        with np.errstate(over="ignore"):  # a long double beyond float64 is refused as inf
-            x = values.astype(np.float64)
-    else:
-        x = np.empty(len(values))
-        for i, value in enumerate(values.tolist()):
-            if is_missing(value):
-                x[i] = np.nan
-            elif isinstance(value, str) or not hasattr(type(value), "__float__"):
-                raise InvalidInput(
-                    f"{who()}: column {name!r} holds {value!r} at row {i} where numbers belong; "
-                    "correct the cell, or leave it empty if the number is not known."
-                )
-            else:
-                x[i] = _as_float(value)
-    if np.isinf(x).any():
-        i = int(np.flatnonzero(np.isinf(x))[0])
-        raise InvalidInput(
-            f"{who()}: column {name!r} holds {x[i]} (infinity) at row {i}; "
-            "give a finite number, or leave the cell empty."
-        )
-    return x
-
-
-def category_codes(column: NamedColumn, categories: tuple[str | None, ...]) -> np.ndarray:
-    """Position of each value among the categories, -1 where it is not one of them."""
-    position = {c: i for i, c in enumerate(categories)}
-    return np.array([position.get(key, -1) for key in column.labels()], dtype=np.intp)
-
-
-def _declared_categories(X: Any) -> dict[str, np.ndarray]:
-    """Columns that a frame declares categorical or boolean, whatever values they hold."""
-    root = library_of(X)
-    if isinstance(X, Table):
-        return {n: X[n] for n in X.declared}
-    if root == "pandas":
-        names = [n for n, t in X.dtypes.items() if str(t) in ("category", "bool", "boolean")]
-        return {str(n): X[n].to_numpy(dtype=object) for n in names}
-    if root == "polars":
-        kinds = ("Boolean", "Categorical", "Enum")
-        names = [n for n, t in X.schema.items() if str(t).partition("(")[0] in kinds]
-        return {n: np.fromiter(X[n].to_list(), dtype=object) for n in names}
-    if root == "pyarrow":
-        names = [f.name for f in X.schema if str(f.type).startswith(("bool", "dictionary"))]
-        return {n: np.fromiter(X.column(n).to_pylist(), dtype=object) for n in names}
-    return {}
-
-
-def _cells(row: Any) -> Any:
-    return row if isinstance(row, list | tuple) else ()
-
-
-def _kind(values: np.ndarray, name: str) -> str:
-    if values.dtype.kind in "fiu":
-        return "number"
-    if values.dtype.kind in "USbT":
-        return "category"
-    if values.dtype.kind == "c":
-        raise InvalidInput(f"{who()}: column {name!r}: Complex data not supported.")
-    if holds_dates(values):
-        raise InvalidInput(
-            f"{who()}: column {name!r} holds dates; turn it into a number first, "
-            "for example days since a fixed date, or drop it."
-        )
-    entries = values.tolist()
-    types = {*map(type, entries)}
-    if str in types and types <= {str, type(None)}:
-        return "category"
-    kind = "number"
-    for i, value in enumerate(entries):
-        if is_missing(value):
-            continue
-        if isinstance(value, str | bool | np.bool_):
-            kind = "category"
-        elif not hasattr(type(value), "__float__"):
-            raise WrongType(
-                f"{who()}: column {name!r} holds a {type(value).__name__} at row {i}; "
-                "the argument must be a string or a number."
-            )
-    return kind
-
-
-def _as_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a whole number beyond the floats
-        return np.inf
-
-
-def _key(value: Any) -> str | None:
-    if is_missing(value):
-        return None
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, bool | np.bool_ | str | int):
-        return str(value)
-    try:
-        number = float(value)
-    except (OverflowError, TypeError, ValueError):
-        return str(value)
-    return str(int(number)) if number.is_integer() else repr(number)
-
-
-# ---- columns ----
-
-
 _HALF = 2.0**-0.5
-_NAMED = 20  # rows from which a category of one row each is told of
-_FAR = 1e8  # of the middle half of a column, from where a number is told of
 _BLOCKS = 4  # so many are read, encoded, held and multiplied at once
 _CATEGORY = 2000  # bytes of memory that a category is worth at least
 _NO_MOMENTS = (0.0, 0.0, 1.0)  # of a column that holds no numbers
@@ -238,6 +44,12 @@ def _has_maps(encoder: Any) -> bool:
         isinstance(map, PrincipalCoordinates) == (kind == "kernel")
         for map, kind in zip(encoder._maps, encoder.kinds_, strict=True)
     )
+
+
+def _has_gaps(encoder: Any) -> bool:
+    """Whether only columns of numbers have indicators of what is missing."""
+    pairs = zip(encoder._gaps, encoder.kinds_, strict=True)
+    return all(kind == "number" for gap, kind in pairs if gap)
 
 
 def _is_map(value: Any) -> bool:
@@ -273,6 +85,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     kernels : dict of str or int to Kernel or None, optional
         Kernels of columns, by name or position, such as
         ``{"notes": BagOfWords().with_missing()}``; None leaves a column out.
+    indicators : bool, default=False
+        Whether a column of numbers, some of which were missing in ``fit``, has a coordinate more:
+        1 where its number is missing, 0 elsewhere.
 
     Attributes
     ----------
@@ -286,6 +101,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         For each column its categories as text, ``None`` standing for missing; empty for others.
     maps_ : tuple
         For each column with a kernel what turns its values into coordinates; None for others.
+    gaps_ : ndarray of bool, shape (n_columns,)
+        The columns that have an indicator of what is missing.
 
     Examples
     --------
@@ -301,7 +118,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ['age', 'site=a', 'site=b']
     """
 
-    _parameters = {"max_categories": checks.Whole(1, says="give a whole number >= 1")}
+    _parameters = {
+        "max_categories": checks.Whole(1, says="give a whole number >= 1"),
+        "indicators": checks.Flag(),
+    }
     _state = state.worded(
         {
             "n_features_in_": state.SizeOf("d"),
@@ -313,6 +133,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "scale_": state.Doubles("d"),
             "categories_": state.Tuple("d", _has_categories),
             "maps_": state.Spare(state.Tuple("d", _is_map)),
+            "gaps_": state.Spare(state.Array("d", kind="b")),
         },
         state.PARTS_MISFIT,
         lacks=state.PARTS_MISFIT,
@@ -320,6 +141,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     _rules = (
         (state.PARTS_MISFIT, lambda encoder: len(set(encoder.columns_)) == encoder.n_features_in_),
         (state.PARTS_MISFIT, _has_maps),
+        (state.PARTS_MISFIT, _has_gaps),
     )
     _learned = tuple(_state)
 
@@ -331,10 +153,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         categorical: Sequence[str | int] | None = None,
         max_categories: int = 100,
         kernels: Mapping[Any, Kernel | None] | None = None,
+        indicators: bool = False,
     ):
         self.categorical = categorical
         self.max_categories = max_categories
         self.kernels = kernels
+        self.indicators = indicators
 
     @speaks("TableEncoder")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
@@ -363,7 +187,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight = _weights(sample_weight, len(columns[0].values))
         names = [c.name for c in columns]
         forced, own = self._forced(names), self._own(names)
-        kinds, found, categories = [], [], []
+        kinds, found, categories, gaps = [], [], [], []
         for column in columns:
             kind = _own_kind(column.name, own) or column.kind
             if kind == "number" and column.name in forced:
@@ -373,14 +197,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if kind == "category":
                 count = _counted({}, column.labels(), weight)
                 if column.name not in forced:
-                    _tell_of_names(column.name, len(count), len(column.values))
+                    tell_of_names(column.name, len(count), len(column.values))
                 known = _frequent(count, int(self.max_categories))
             categories.append(known)
             if kind == "number":
-                _tell_of_far_cell(column)
-            found.append(moments(numbers(column), weight) if kind == "number" else _NO_MOMENTS)
+                tell_of_far_cell(column)
+            x = numbers(column) if kind == "number" else np.empty(0)
+            found.append(moments(x, weight) if kind == "number" else _NO_MOMENTS)
+            gaps.append(_Gaps().add(x, weight if len(x) else None))
         maps = _mapped(columns, own, weight)
-        return self._keep(tuple(names), named, kinds, found, categories, maps)
+        return self._keep(tuple(names), named, kinds, found, categories, maps, gaps)
 
     def _keep(
         self,
@@ -390,11 +216,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found: list,
         categories: list,
         maps: list,
+        gaps: list,
     ) -> TableEncoder:
         self.columns_, self.named_, self.kinds_ = names, named, tuple(kinds)
         self.fill_, self.mean_, self.scale_ = map(np.array, zip(*found, strict=True))
         self.categories_ = tuple(categories)
         self.maps_ = tuple(maps)
+        self.gaps_ = np.array([bool(self.indicators) and gap.some for gap in gaps])
         self.n_features_in_ = len(names)
         return self
 
@@ -405,11 +233,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         own = self._own(list(names))
         texts, most, weight = self._forced(list(names)) - set(own), 0, 0.0
         streams = {n: StreamedMoments() for n in names if n not in texts and n not in own}
+        gaps = {n: _Gaps() for n in names}
         for block, columns in _blocks_of_columns(blocks, known, own):
             most = max(most, len(block))
             weight += len(block) if block.weight is None else float(block.weight.sum())
             texts |= {c.name for c in columns if c.kind == "category"}
-            _add_numbers(columns, streams, texts, block.weight)
+            _add_numbers(columns, streams, texts, block.weight, gaps)
         if not weight:
             raise no_weight()
         streams = {n: stream for n, stream in streams.items() if n not in texts}
@@ -432,10 +261,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             some, _, weights = blocks.sample(_SAMPLE, 0, with_targets=True)
             maps = _mapped(known(some), own, weights)
         lengths = [len(one) for one in maps if one is not None]
-        _require_room(most, len(streams) + sum(map(len, categories)) + sum(lengths))
+        told = [gaps[n] if n in streams else _Gaps() for n in names]
+        marks = sum(gap.some for gap in told) if self.indicators else 0
+        _require_room(most, len(streams) + marks + sum(map(len, categories)) + sum(lengths))
         kinds = [_own_kind(n, own) or ("category" if n in texts else "number") for n in names]
         found = [streams[n].result() if n in streams else _NO_MOMENTS for n in names]
-        return self._keep(names, named, kinds, found, categories, maps)
+        return self._keep(names, named, kinds, found, categories, maps, told)
 
     def _own(self, names: list[str]) -> dict[str, Kernel | None]:
         """Return the kernels of columns by name."""
@@ -457,7 +288,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the rows of a table as vectors.
 
         Columns are found by name when both this table and the one of ``fit`` have names: their
-        order is free and further columns are ignored. Otherwise they are taken by position.
+        order is free, further columns are ignored, and those that are left out need not be there.
+        Otherwise they are taken by position.
 
         Parameters
         ----------
@@ -471,7 +303,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         columns, named = read_columns(X)
-        columns = ordered_columns(columns, named, self.columns_, self.named_)
+        unread = {n for n, k in zip(self.columns_, self.kinds_, strict=True) if k == "left out"}
+        columns = ordered_columns(columns, named, self.columns_, self.named_, unread)
         out = np.zeros((len(columns[0].values), self._width))
         start = 0
         for j, (column, width, map) in enumerate(
@@ -482,7 +315,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 part[:] = map(column.values.tolist())
             elif self.kinds_[j] != "left out" and column.kind:  # dates and the like are refused
                 if self.kinds_[j] == "number":
-                    part[:, 0] = self._standardised(column, j)
+                    x = numbers(column, self.columns_[j])
+                    part[:, 0] = self._standardised(x, j)
+                    if self._gaps[j]:
+                        part[:, 1] = np.isnan(x)
                 else:
                     codes = category_codes(column, self.categories_[j])
                     known = np.flatnonzero(codes >= 0)
@@ -502,7 +338,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         ndarray of str
             ``"age"`` for numbers, ``"site=a"`` for categories, ``"site=<missing>"`` for missing,
-            ``"notes[0]"`` for coordinates.
+            ``"notes[0]"`` for coordinates, ``"age=<missing>"`` for the indicator of a number.
         """
         check_is_fitted(self)
         names: Sequence[str] = self.columns_
@@ -516,11 +352,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     f"({self.n_features_in_}), got {len(names)}"
                 )
         out: list[str] = []
-        for name, kind, known, map in zip(
-            names, self.kinds_, self.categories_, self._maps, strict=True
+        for name, kind, known, map, gap in zip(
+            names, self.kinds_, self.categories_, self._maps, self._gaps, strict=True
         ):
             if kind == "number":
-                out.append(name)
+                out.extend([name, f"{name}=<missing>"] if gap else [name])
             elif map is not None:
                 out.extend(f"{name}[{i}]" for i in range(len(map)))
             else:
@@ -534,6 +370,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise AttributeError("TableEncoder was not fitted on a table with column names")
         return np.asarray(self.columns_, dtype=object)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # a pickle of before has the defaults of parameters that came since
+        super().__setstate__({"kernels": None, "indicators": False, **state})  # type: ignore[misc]
+
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
 
@@ -542,8 +382,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """How many coordinates of the vectors each column has."""
         check_is_fitted(self)
         return tuple(
-            1 if kind == "number" else len(known if map is None else map)
-            for kind, known, map in zip(self.kinds_, self.categories_, self._maps, strict=True)
+            1 + int(gap) if kind == "number" else len(known if map is None else map)
+            for kind, known, map, gap in zip(
+                self.kinds_, self.categories_, self._maps, self._gaps, strict=True
+            )
         )
 
     @property
@@ -554,6 +396,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _maps(self) -> tuple[PrincipalCoordinates | None, ...]:
         """`maps_`; none of an encoder from a file of version 0.1.0."""
         return getattr(self, "maps_", None) or (None,) * len(self.kinds_)
+
+    @property
+    def _gaps(self) -> np.ndarray:
+        """`gaps_`; none of an encoder that was fitted before there were indicators."""
+        gaps = getattr(self, "gaps_", None)
+        return np.zeros(len(self.kinds_), dtype=bool) if gaps is None else gaps
 
     def _forced(self, names: list[str]) -> set[str]:
         forced = set()
@@ -566,8 +414,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             forced.add(_column_name(key, names, "categorical"))
         return forced
 
-    def _standardised(self, column: NamedColumn, j: int) -> np.ndarray:
-        x = numbers(column, self.columns_[j])
+    def _standardised(self, x: np.ndarray, j: int) -> np.ndarray:
         x = np.where(np.isnan(x), self.fill_[j], x)
         if self.scale_[j] == 0.0:
             return np.zeros_like(x)
@@ -589,37 +436,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _tell_of_names(column: str, categories: int, rows: int) -> None:
-    """Warn of a column that names each row, as identifiers and dates written as text do."""
-    if categories == rows >= _NAMED:
-        warnings.warn(
-            f"{who()}: column {column!r} holds {rows} texts, all of them different; as a category "
-            "it says nothing of other rows. Leave it out, or turn it into numbers: of dates, for "
-            "example, days since a fixed date.",
-            UserWarning,
-            stacklevel=users_level(),
-        )
+class _Gaps:
+    """Whether numbers of a column are missing, and others are there, in rows that count."""
 
+    def __init__(self) -> None:
+        self.seen: set[bool] = set()
 
-def _tell_of_far_cell(column: NamedColumn) -> None:
-    """Warn of a number beside which the others of a column are next to equal."""
-    x = numbers(column)
-    known = x[np.isfinite(x)]
-    if not len(known):
-        return
-    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
-    with np.errstate(over="ignore", invalid="ignore"):
-        away = np.abs(x - middle)
-        i = int(np.nanargmax(away))
-        far = high > low and away[i] / _FAR > high - low
-    if far:
-        warnings.warn(
-            f"{who()}: column {column.name!r} holds {x[i]:g} at row {i}; beside it the other "
-            f"values, half of them between {low:g} and {high:g}, are next to equal, so that the "
-            "column says little. Correct the cell, or leave it empty.",
-            UserWarning,
-            stacklevel=users_level(),
-        )
+    def add(self, x: np.ndarray, weight: np.ndarray | None) -> _Gaps:
+        """Look at some numbers."""
+        missing = np.isnan(x) if weight is None else np.isnan(x[weight > 0])
+        self.seen |= set(np.unique(missing).tolist())
+        return self
+
+    @property
+    def some(self) -> bool:
+        """Whether there is a gap to be told from a number."""
+        return len(self.seen) == 2
 
 
 def _own_kind(name: str, own: Mapping[str, Kernel | None]) -> str:
@@ -678,10 +510,14 @@ def _add_numbers(
     streams: dict[str, StreamedMoments],
     texts: set[str],
     weight: np.ndarray | None,
+    gaps: Mapping[str, _Gaps] | None = None,
 ) -> None:
     for column in columns:
         if column.name not in texts:
-            streams[column.name].add(numbers(column), weight)
+            x = numbers(column)
+            streams[column.name].add(x, weight)
+            if gaps is not None:
+                gaps[column.name].add(x, weight)
 
 
 def _require_room(rows: int, width: int) -> None:

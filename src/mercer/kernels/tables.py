@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.domains import Categories, Graph, Table, Tables, is_missing
 from mercer.domains.graphs import is_networkx
-from mercer.domains.tables import holds_dates, only_numbers
+from mercer.domains.tables import holds_dates, holds_spans, is_date, only_numbers
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.categories import HIGHEST, Categorical, Ordinal
@@ -67,8 +67,9 @@ def column_kinds(
     sequence when almost all rows (95 %) are strings of few letters, or of those of amino acids,
     whatever their case, or are long (20 letters or more, few of them digits) and without blanks.
     Short texts that all differ are identifiers. So are whole numbers, all different, whose column
-    is called an id, and those of a column that counts ten rows or more, in any order. Empty text
-    is looked at as missing.
+    is called an id, and those of a column that counts ten rows or more, in any order. They are left
+    out, and so are dates, and texts, most of them different, that are dates. Empty text is looked
+    at as missing.
 
     Parameters
     ----------
@@ -215,7 +216,8 @@ def _nothing(present: list, n: int) -> str:
 
 def _kind(values: np.ndarray, name: str) -> ColumnKind:
     if holds_dates(values):
-        return ColumnKind("left out", "dates; turn them into numbers, such as days")
+        what = "durations" if holds_spans(values) else "dates"
+        return ColumnKind("left out", f"{what}; turn them into numbers, such as days")
     if values.dtype.kind in "fiu":
         return _kind_of_numbers(values, name)
     present = [v for v in values.tolist() if v is not None]
@@ -311,6 +313,8 @@ def _kind_of_text(texts: list[str], n: int) -> ColumnKind:
     repeats = ColumnKind("category", f"{distinct} different texts in {len(present)}")
     if 2 * distinct <= len(present):
         return repeats
+    if 2 * sum(map(is_date, present)) > len(present):
+        return ColumnKind("left out", "dates as text; turn them into numbers, such as days")
     words = np.mean([len(text.split()) for text in present])
     if words >= WORDS:
         return ColumnKind("text", f"{words:.0f} words a row, on average")

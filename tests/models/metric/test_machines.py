@@ -19,7 +19,7 @@ from mercer.kernels import Matern
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor, KernelRidge
 from mercer.models.metric import base, choice, learning, trials
 from mercer.models.metric.choice import RowsLeftOut
-from mercer.models.metric.scores import by_contents
+from mercer.models.metric.scores import by_contents, numbers_of
 from mercer.models.metric.stacking import LogPool, Mean
 from mercer.models.metric.trials import Bench, Recipe
 
@@ -626,3 +626,17 @@ def test_a_limit_that_is_too_short_is_told(monkeypatch):
     X, y = waves(30, d=2)
     with pytest.warns(UserWarning, match=r"^FeatureMachineRegressor: max_time=1e-09 s is too"):
         FeatureMachineRegressor(max_time=1e-9).fit(X, y)
+
+
+def test_what_is_missing_says_something(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = (rng.random(120) < 0.4).astype(float)
+    X[y == 1, 1] = np.nan
+    y += 0.02 * rng.normal(size=120)
+    model = FeatureMachineRegressor(n_models=2).fit(X, y)
+    assert model.left_out_error_ < 0.2  # 0.76 where a gap is a median and no more
+    assert model.importances_.argmax() == 1 and model.importances_.shape == (3,)
+    assert numbers_of(model.encoder_).tolist() == [True, True, False, True]
+    mercer.save(model, tmp_path / "m")
+    np.testing.assert_array_equal(mercer.load(tmp_path / "m").predict(X), model.predict(X))

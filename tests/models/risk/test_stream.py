@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -83,9 +82,8 @@ def test_kernels_without_finite_features_are_refused_with_a_cure():
     cure = r"no finite explicit features.*Prototypes"
     with pytest.raises(InvalidInput, match=cure):
         sgd(RBF()).fit(X, LABELS["two"])
-    with pytest.raises(AttributeError, match="no attribute 'partial_fit'") as caught:
+    with pytest.raises(AttributeError, match=cure):
         sgd(RBF()).partial_fit(X, LABELS["two"], ["no", "yes"])
-    assert re.search(cure, str(caught.value.__cause__))
     cured = make_pipeline(Prototypes(RBF(1.0), n_prototypes=20, random_state=0), sgd("linear", 0.1))
     assert cured.fit(X, LABELS["two"]).score(X, LABELS["two"]) > 0.6
 

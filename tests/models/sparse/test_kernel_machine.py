@@ -65,7 +65,7 @@ def test_it_is_what_its_model_is():
     assert is_regressor(KernelMachine(estimator=Ridge()))
     assert is_regressor(KernelMachine(estimator=KernelRidge()))
     assert not hasattr(KernelMachine(estimator=Ridge()), "predict_proba")
-    with pytest.raises(AttributeError, match="no attribute 'decision_function'"):
+    with pytest.raises(AttributeError, match="LinearRegression has no decision_function"):
         KernelMachine(estimator=LinearRegression()).decision_function(X)
     with pytest.raises(NotFittedError):
         KernelMachine().predict(X)

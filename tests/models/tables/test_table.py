@@ -136,10 +136,10 @@ def test_errors_name_the_model(frame, target):
     [
         (None, "y is None"),
         ([1.0, 2.0], "40 rows and y has 2"),
-        (np.full(40, np.nan), "finite"),
-        (np.full(40, np.inf), "finite"),
+        (np.full(40, np.nan), "NaN at row 0"),
+        (np.full(40, np.inf), "infinity at row 0"),
         (["a"] * 40, "number"),
-        (np.ones((40, 2)), "number"),
+        (np.ones((40, 2)), "2 columns"),
     ],
 )
 def test_bad_targets(frame, y, message):
@@ -334,3 +334,125 @@ def test_dates_with_a_time_zone_are_dates():
     for column in (days, days.tz_localize(None).to_period("D")):
         with pytest.raises(InvalidInput, match="column 'day' holds dates; turn it into a number"):
             TableEncoder().fit(pd.DataFrame({"day": column}))
+
+
+DAYS = pd.date_range("2020-01-01", periods=20)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (DAYS, "dates or times; .* such as \\(y - y.min"),
+        (pd.Series(DAYS), "dates or times"),
+        (pd.DataFrame({"y": DAYS}), "dates or times"),
+        (DAYS.date.tolist(), "such as y = numpy.array\\(y, dtype='M8"),
+        (pd.Series(DAYS - DAYS[0]), "durations; .* such as y / numpy.timedelta64"),
+        ((DAYS - DAYS[0]).to_pytimedelta().tolist(), "such as y = numpy.array\\(y, dtype='m8"),
+    ],
+)
+@pytest.mark.parametrize(
+    "model",
+    [mercer.KernelRidge(), mercer.TableRegressor(), mercer.TableRegressor("rbf"), mercer.SVR()],
+)
+def test_a_target_of_dates_is_refused_and_the_cure_works(model, y, message):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(InvalidInput, match=message):
+        model.fit(X, y)
+    if not hasattr(y, "min"):
+        y = np.array(y, dtype="m8[us]" if "m8" in message else "M8[us]")
+    spans = "durations" in message or "m8" in message
+    numbers = (y if spans else y - y.min()) / np.timedelta64(1, "D")
+    np.testing.assert_allclose(np.ravel(numbers), np.arange(20.0))
+
+
+def test_what_is_no_target_of_one_class_names_the_other(frame, target):
+    for model in (mercer.TableRegressor(), mercer.TableRegressor("rbf")):
+        with pytest.raises(InvalidInput, match="FeatureMachineRegressor takes several"):
+            model.fit(frame, np.column_stack([target, target]))
+        with pytest.raises(InvalidInput, match=r"NaN at row 3\. Leave out those rows"):
+            model.fit(frame, np.where(np.arange(40) == 3, np.nan, target))
+        with pytest.raises(InvalidInput, match="for class labels take TableClassifier"):
+            model.fit(frame, frame["c"].fillna("b"))
+    for model in (mercer.TableClassifier(), mercer.TableClassifier("rbf")):
+        with pytest.raises(InvalidInput, match="For numbers take TableRegressor"):
+            model.fit(frame, target + np.random.default_rng(0).normal(size=40))
+    with pytest.raises(InvalidInput, match="For numbers take SVR"):
+        mercer.SVC().fit(frame[["x"]], np.linspace(0, 1, 40))
+
+
+def test_a_model_without_probabilities_says_what_has_them(frame, target):
+    model = mercer.TableClassifier(model="ridge").fit(frame, target > 4)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="it has no probabilities; fit it with model='feat"):
+        model.predict_proba(frame)
+    assert "probability of each class" in mercer.TableClassifier.predict_proba.__doc__
+
+
+def customers(n=60):
+    rng = np.random.default_rng(0)
+    x, days = rng.normal(size=n), pd.date_range("2020-01-01", periods=n)
+    columns = {"customer": np.arange(1000, 1000 + n), "x": x, "name": [f"p{i}" for i in range(n)]}
+    columns |= {"day": days, "written": days.strftime("%Y-%m-%d"), "span": days - days[0]}
+    return pd.DataFrame(columns), np.sin(x) + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mercer.FeatureMachineRegressor(n_models=1),
+        mercer.TableRegressor(),
+        mercer.TableRegressor("rbf"),
+        mercer.TableRegressor("auto"),
+    ],
+)
+@pytest.mark.parametrize("text", [False, True])
+def test_identifiers_and_dates_are_left_out_of_every_table_with_names(model, text):
+    frame, y = customers()
+    if text:
+        words = np.random.default_rng(1).choice(["red", "old", "new", "hot", "far"], (len(y), 6))
+        frame["note"] = [" ".join(row) for row in words]
+    with pytest.warns(UserWarning) as caught:
+        model = clone(model).fit(frame, y)
+    said = " ".join(str(warning.message) for warning in caught)
+    assert "column 'customer' is left out: an identifier: it counts from 1000 to 1059" in said
+    assert "kinds={'customer': 'number'} keeps it" in said
+    assert "column 'name' is left out" in said and "kinds={'name': 'category'} keeps it" in said
+    assert "column 'written' is left out: dates as text; turn them into numbers" in said
+    assert "column 'day' is left out: dates; turn them into numbers" in said
+    assert "column 'span' is left out: durations; turn them into numbers" in said
+    assert "'x'" not in said
+    seen = frame[["x", "note"] if text else ["x"]]  # the others need not be there
+    np.testing.assert_array_equal(model.predict(seen), model.predict(frame))
+
+
+def test_what_columns_hold_may_be_said():
+    frame, y = customers()
+    kinds = {"customer": "number", "name": "category", "written": "left out", "day": "left out"}
+    for kernel in (None, "rbf"):
+        model = mercer.TableRegressor(kernel, kinds=kinds | {"span": "left out"})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(frame, y)
+        found = dict(zip(frame, model.encoder_.kinds_, strict=True))
+        assert found["customer"] == "number" and found["name"] == "category"
+        assert [found[n] for n in ("day", "written", "span")] == ["left out"] * 3
+    with pytest.raises(InvalidInput, match=r"^TableRegressor: kinds names the column 'custom'"):
+        mercer.TableRegressor(kinds={"custom": "number"}).fit(frame, y)
+    with pytest.raises(InvalidInput, match=r"^TableRegressor: kinds says 'numbers'"):
+        mercer.TableRegressor("rbf", kinds={"customer": "numbers"}).fit(frame, y)
+
+
+def test_arrays_and_a_column_alone_are_not_judged():
+    frame, y = customers()
+    for X in (frame[["customer", "x"]].to_numpy(), frame[["customer"]]):
+        model = mercer.TableRegressor("rbf").fit(X, y)
+        assert set(model.encoder_.kinds_) == {"number"}
+
+
+def test_identifiers_of_blocks_are_left_out():
+    frame, y = customers(400)
+    blocks = mercer.RowBlocks.from_arrays(frame[["customer", "x", "name"]], y, block_rows=100)
+    for model in (mercer.TableRegressor(), mercer.TableRegressor("rbf")):
+        with pytest.warns(UserWarning, match="column 'customer' is left out"):
+            model.fit(blocks)
+        assert model.encoder_.kinds_ == ("left out", "number", "left out")

@@ -12,7 +12,7 @@ from mercer.features import TableEncoder
 from mercer.kernels import RBF, Categorical
 from mercer.models import TableClassifier, TableRegressor
 from mercer.models.metric import streams
-from mercer.models.tables.base import some_rows
+from mercer.models.tables.proposal import some_rows
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

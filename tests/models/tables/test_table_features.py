@@ -143,6 +143,8 @@ def test_refusals_speak_in_the_name_of_the_table_model(frame, target, labels, re
     for one_kernel in ({"model": "ridge"}, {"alpha": 0.1}, {"kernel": mercer.RBF()}):
         with pytest.warns(UserWarning, match=r"^TableRegressor: max_time=3.0 has no effect"):
             TableRegressor(max_time=3.0, **one_kernel).fit(frame, target)
+    with pytest.warns(UserWarning, match=r"^TableRegressor: max_time=3.0 has no effect .* 4 rows"):
+        TableRegressor(max_time=3.0).fit(frame[:4], target[:4])
     with pytest.raises(InvalidInput, match=r"^TableRegressor: 4 rows .* are too few"):
         TableRegressor(model="features").fit(frame[:4], target[:4])
     with pytest.raises(InvalidInput, match=r"^TableClassifier: 4 rows .* KernelRidgeClassifier"):
@@ -153,7 +155,7 @@ def test_refusals_speak_in_the_name_of_the_table_model(frame, target, labels, re
         TableRegressor().fit(frame.assign(x=np.inf), target)
     with pytest.raises(InvalidInput, match=r"^TableRegressor: X has 40 rows and y has 30"):
         TableRegressor().fit(frame, target[:30])
-    with pytest.raises(InvalidInput, match=r"^TableRegressor: y must hold one finite number a row"):
+    with pytest.raises(InvalidInput, match=r"^TableRegressor: Input y contains NaN at row 5"):
         TableRegressor().fit(frame, np.where(target > 1, np.nan, target))
     with pytest.raises(InvalidInput, match=r"^TableRegressor: missing column 'x'"):
         regressor.predict(frame.rename(columns={"x": "X"}))

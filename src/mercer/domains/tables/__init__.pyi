@@ -7,6 +7,7 @@ from mercer.domains.tables.table import (
     Table as Table,
     check_same_columns as check_same_columns,
     holds_dates as holds_dates,
+    holds_spans as holds_spans,
     is_date as is_date,
     is_frame as is_frame,
     only_numbers as only_numbers,

@@ -169,6 +169,12 @@ def holds_dates(column: np.ndarray) -> bool:
     )
 
 
+def holds_spans(column: np.ndarray) -> bool:
+    """Whether a column of `holds_dates` holds spans of time."""
+    first = next((v for v in column if v is not None), None)
+    return isinstance(first, timedelta | np.timedelta64)
+
+
 def is_date(cell: Any) -> bool:
     """Whether a cell is text, and an ISO date with or without a time."""
     if not isinstance(cell, str) or not re.match(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}", cell):

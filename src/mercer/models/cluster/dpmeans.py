@@ -8,11 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.metaestimators import available_if
 
 from mercer import checks, state
 from mercer.domains import moderate, shifted
-from mercer.errors import InvalidInput, speaks, users_level, who
+from mercer.errors import InvalidInput, available_if, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     check_weights,

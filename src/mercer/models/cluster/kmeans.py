@@ -10,13 +10,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import random_source
 from mercer.domains import Vectors, to_host
-from mercer.errors import InvalidInput, speaks, users_level, who
+from mercer.errors import InvalidInput, available_if, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     Plan,

@@ -1,14 +1,13 @@
 from mercer.models.metric.classifier import (
     FeatureMachineClassifier as FeatureMachineClassifier,
 )
+from mercer.models.metric.contents import Contents as Contents
 from mercer.models.metric.members import fitted_rows as fitted_rows
 from mercer.models.metric.regressor import FeatureMachineRegressor as FeatureMachineRegressor
 from mercer.models.metric.scores import fingerprint as fingerprint
 from mercer.models.metric.streams import RareClass as RareClass
 from mercer.models.metric.strings import (
     Compared as Compared,
-    free_kernels as free_kernels,
-    has_free_columns as has_free_columns,
     string_kernels as string_kernels,
 )
 

@@ -16,21 +16,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
-from mercer.domains import RowBlocks, Table, is_torch, to_host
+from mercer.domains import RowBlocks, is_torch, to_host
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
     Plan,
-    check_weights,
     computing_where,
     is_stream,
     set_params,
     tell_plan,
 )
-from mercer.features import TableEncoder, read_rows
+from mercer.features import TableEncoder
 from mercer.models.margin import SVC
 from mercer.models.metric import streams
 from mercer.models.metric.choice import Choice, Chosen, losses_for
+from mercer.models.metric.contents import Contents
 from mercer.models.metric.learning import (
     LOGISTIC,
     TWICE,
@@ -51,7 +51,7 @@ from mercer.models.metric.scores import (
     groups_of,
     numbers_of,
 )
-from mercer.models.metric.strings import free_kernels, has_free_columns
+from mercer.models.metric.strings import free_kernels
 from mercer.models.metric.trials import FIRST, recipes_for, warm_up
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
@@ -131,6 +131,7 @@ class FeatureMachine(BaseEstimator):
         categorical: Any = None,
         max_categories: int = 100,
         random_state: Any = 0,
+        kinds: Any = None,
     ):
         self.n_models = n_models
         self.max_rows = max_rows
@@ -138,6 +139,7 @@ class FeatureMachine(BaseEstimator):
         self.categorical = categorical
         self.max_categories = max_categories
         self.random_state = random_state
+        self.kinds = kinds
 
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
@@ -149,8 +151,7 @@ class FeatureMachine(BaseEstimator):
             raise InvalidInput(f"{who()}: requires y to be passed, but the target y is None.")
         with _encoding():
             if encoder is None:
-                kernels = self._kernels(X, y, sample_weight)
-                encoder = TableEncoder(self.categorical, self.max_categories, kernels)
+                encoder = self._new_encoder(X, y, sample_weight)
                 encoder.fit(X, sample_weight=sample_weight)
             Z = encoder.transform(X)
         if len(Z) < FEWEST:
@@ -160,31 +161,36 @@ class FeatureMachine(BaseEstimator):
             )
         return encoder, Z
 
-    def _kernels(self, X: Any, y: Any, sample_weight: Any) -> dict[Any, Any] | None:
-        """Return kernels for columns of text, strings and graphs; None where there are none."""
-        if (Z := self._free_table(X)) is None:
-            return None
-        y = self._checked_target(y, len(Z))
-        weights = check_weights(sample_weight, len(Z), relative=True)
-        if weights is not None:
-            Z, y = Z.take(weights > 0), y[weights > 0]
-        how = {"classes": self._has_classes, "categorical": self._said_categorical}
-        return free_kernels(Z, y, **how, patience=OF_STRINGS * (self.max_time or np.inf))
+    def _new_encoder(self, X: Any, y: Any, sample_weight: Any) -> TableEncoder:
+        """Return an encoder of the columns of a table, as yet unfitted."""
+        told = Contents.of(X, self.categorical, self.kinds, sample_weight)
+        return self._encoder_of(told, None if told is None else told.left_out(), y)
 
-    @property
-    def _said_categorical(self) -> Any:
-        return () if self.categorical is None else self.categorical
+    def _encoder_of(self, told: Contents | None, left_out: Any, y: Any) -> TableEncoder:
+        """Return an encoder with kernels for text, strings and graphs, of strings by targets."""
+        kernels, categorical = left_out or {}, self.categorical
+        if told is not None:
+            categorical = told.categories()
+        if told is not None and told.free and y is not None:
+            y = self._checked_target(y, len(y))[told.rows]
+            how: dict[str, Any] = {"classes": self._has_classes}
+            how["patience"] = OF_STRINGS * (self.max_time or np.inf)
+            kernels = kernels | free_kernels(told.Z, y, told.found, **how)
+        return TableEncoder(categorical, self.max_categories, kernels or None, indicators=True)
 
-    def _free_table(self, X: Any) -> Table | None:
-        """Return a table with columns of text, strings or graphs; None where it has none."""
-        said = self._said_categorical
-        if _is_told(X, said):
-            return None
-        try:
-            Z = read_rows(X, None)
-            return Z if has_free_columns(Z, said) else None
-        except (InvalidInput, TypeError):
-            return None  # of what is no table, the encoder speaks
+    def _encoder_of_blocks(self, blocks: RowBlocks) -> TableEncoder:
+        """Return an encoder of rows in blocks, as yet unfitted: some rows tell what columns hold.
+
+        Numbers of the rows are those that count in the first block, and differ in all others seen.
+        """
+        first = Contents.of(blocks.first().X, self.categorical, self.kinds)
+        if first is None or not (first.free or first.doubtful):
+            return self._encoder_of(first, {}, None)
+        X, y, weight = blocks.sample(streams.FEW, self.random_state, with_targets=True)
+        told = Contents.of(X, self.categorical, self.kinds, weight)
+        if told is None:
+            return self._encoder_of(first, {}, None)
+        return self._encoder_of(told, told.left_out(first.numbered()), _one_column(y))
 
     def _learn(
         self,
@@ -281,11 +287,8 @@ class FeatureMachine(BaseEstimator):
 
     def _fit_blocks(self, blocks: RowBlocks) -> Any:
         """Learn from a sample, fit members to all blocks, and only then keep anything."""
-        blocks, clock, kernels = blocks.as_tables(), self._clock(), None
-        if self._free_table(blocks.first().X) is not None:
-            few = blocks.sample(streams.FEW, self.random_state, with_targets=True)
-            kernels = self._kernels(few[0], _one_column(few[1]), few[2])
-        encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(blocks)
+        blocks, clock = blocks.as_tables(), self._clock()
+        encoder = self._encoder_of_blocks(blocks).fit(blocks)
         size = streams.sample_size(len(numbers_of(encoder)))
         some, y, weight = blocks.sample(size, self.random_state, with_targets=True)
         if weight is not None and len(weight) == size:
@@ -327,8 +330,7 @@ class FeatureMachine(BaseEstimator):
             first = blocks.first()
             X, y = first.X, first.y
         with _encoding():
-            kernels = None if y is None else self._kernels(X, _one_column(y), None)
-            encoder = TableEncoder(self.categorical, self.max_categories, kernels).fit(X)
+            encoder = self._new_encoder(X, None if y is None else _one_column(y), None).fit(X)
             Z: Any = encoder.transform(X)
         classes, columns = is_classifier(self), Z.shape[1]
         scores = NormalScores.of(Z, None, numbers_of(encoder))
@@ -416,18 +418,6 @@ class FeatureMachine(BaseEstimator):
         tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
-
-
-def _is_told(X: Any, categorical: Any) -> bool:
-    """Whether all columns are numbers, or said to be categories, as `mercer fit` says it of all."""
-    if is_torch(X):
-        return True
-    if isinstance(X, np.ndarray):
-        return X.dtype != object
-    if not isinstance(X, Table) or not isinstance(categorical, list | tuple):
-        return False
-    columns = zip(X.names, X.columns, strict=True)
-    return all(column.dtype != object or name in categorical for name, column in columns)
 
 
 @contextmanager

@@ -57,6 +57,10 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         Weights of the classes; "balanced" counts every class alike.
     random_state : int, RandomState or None, default=0
         Decides which rows are in which fold.
+    kinds : dict of str or int to str, optional
+        What columns hold, where you know better than `column_kinds`: "number", "category", "text",
+        "sequence" or "left out". Identifiers and dates of a table with names are left out, with a
+        warning, unless they are told of here.
 
     Attributes
     ----------
@@ -105,6 +109,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
         max_categories: int = 100,
         class_weight: Any = None,
         random_state: Any = 0,
+        kinds: Any = None,
     ):
         super().__init__(
             n_models,
@@ -113,6 +118,7 @@ class FeatureMachineClassifier(ClassifierMixin, FeatureMachine):
             categorical=categorical,
             max_categories=max_categories,
             random_state=random_state,
+            kinds=kinds,
         )
         self.class_weight = class_weight
 

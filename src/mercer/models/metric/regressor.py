@@ -43,8 +43,8 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
     Columns of numbers and categories are encoded by `TableEncoder`. Columns of text, strings and
     graphs, as `column_kinds` tells them, become the principal coordinates of a kernel of their own:
     `BagOfWords` of text, of strings the one of least leave-one-out error on the column alone, and
-    `WeisfeilerLehman` of graphs. A scale for each column is one for all of its coordinates. In a
-    table with such columns identifiers and dates are left out.
+    `WeisfeilerLehman` of graphs. A scale for each column is one for all of its coordinates.
+    Identifiers and dates of a table with names are left out.
 
     Only the ratios of weights matter, so that a weight is no repetition here: a row that is given
     twice has a twin where it is left out, a row of weight 2 has none.
@@ -67,6 +67,10 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         The most frequent categories that are kept of each column.
     random_state : int, RandomState or None, default=0
         Decides which rows are in which fold.
+    kinds : dict of str or int to str, optional
+        What columns hold, where you know better than `column_kinds`: "number", "category", "text",
+        "sequence" or "left out". Identifiers and dates of a table with names are left out, with a
+        warning, unless they are told of here.
 
     Attributes
     ----------

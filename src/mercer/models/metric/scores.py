@@ -19,8 +19,10 @@ DISTINCT = 3  # values that a column must have for its ranks to differ from itse
 
 
 def numbers_of(encoder: Any) -> np.ndarray:
-    """Return which encoded columns are numbers, not categories or coordinates."""
-    return np.repeat([kind == "number" for kind in encoder.kinds_], encoder.widths)
+    """Return which encoded columns are numbers, not categories, coordinates or marks of gaps."""
+    column = np.repeat(np.arange(len(encoder.kinds_)), encoder.widths)
+    begins = np.diff(column, prepend=-1) > 0  # behind a number stands the mark of its gaps
+    return begins & np.array([kind == "number" for kind in encoder.kinds_])[column]
 
 
 def groups_of(encoder: Any) -> np.ndarray:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mercer.checks import Clock
 from mercer.domains import Table, is_missing
-from mercer.errors import MercerError, users_level, who
+from mercer.errors import MercerError
 from mercer.kernels import (
     ColumnKind,
     Kernel,
@@ -19,7 +19,6 @@ from mercer.kernels import (
     Mismatch,
     Spectrum,
     WeightedDegree,
-    column_kinds,
     own_kernel,
 )
 from mercer.models.ridge import KernelRidge
@@ -39,37 +38,18 @@ FREE = ("text", "sequence", "graph")  # what is compared by a kernel of its own
 Compared = dict[Any, dict[str, float]]
 
 
-def has_free_columns(Z: Any, categorical: Sequence[str | int]) -> bool:
-    """Whether a table has text, strings or graphs, which are compared by kernels of their own."""
-    if not isinstance(Z, Table) or all(column.dtype != object for column in Z.columns):
-        return False
-    return any(found.kind in FREE for found in column_kinds(Z, categorical=categorical).values())
-
-
 def free_kernels(
     Z: Table,
     y: np.ndarray,
+    found: Mapping[Any, ColumnKind],
     *,
     classes: bool,
-    categorical: Sequence[str | int],
     patience: float = np.inf,
 ) -> dict[Any, Kernel | None]:
-    """Return the kernel of each free column; None for columns that say nothing or are unreadable.
-
-    Those are identifiers, constant text, dates and arrays.
-    """
-    found = column_kinds(Z, categorical=categorical)
+    """Return the kernel of each free column."""
     own, _ = string_kernels(Z, y, found, classes=classes, patience=patience)
-    kernels: dict[Any, Kernel | None] = {}
-    for (key, column), values in zip(found.items(), Z.columns, strict=True):
-        if column.kind in FREE:
-            kernels[key] = own.get(key) or own_kernel(column.kind)
-        elif column.kind == "left out" and values.dtype.kind not in "fiu":
-            kernels[key] = None  # of numbers that are infinite the encoder speaks
-            if not column.reason.startswith("all values"):  # of constants nobody need know
-                said = f"{who()}: column {key!r} is left out: {column.reason}."
-                warnings.warn(said, UserWarning, stacklevel=users_level())
-    return kernels
+    free = {key: column.kind for key, column in found.items() if column.kind in FREE}
+    return {key: own.get(key) or own_kernel(kind) for key, kind in free.items()}
 
 
 def string_kernels(

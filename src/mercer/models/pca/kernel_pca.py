@@ -9,10 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.metaestimators import available_if
 
 from mercer import checks, state
-from mercer.errors import InvalidInput, speaking_for, speaks
+from mercer.errors import InvalidInput, available_if, speaking_for, speaks
 from mercer.estimator import (
     KernelEstimator,
     Plan,

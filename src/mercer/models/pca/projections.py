@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.domains import told_of_rows
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, available_if, speaks, who
 from mercer.estimator import follows_data
 from mercer.kernels import radial_part
 from mercer.memory import row_blocks

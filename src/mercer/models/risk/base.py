@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, speaking_for, speaks, who
+from mercer.errors import InvalidInput, available_if, speaking_for, speaks, who
 from mercer.estimator import (
     SMALL,
     KernelEstimator,

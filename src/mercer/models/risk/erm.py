@@ -6,11 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
-from sklearn.utils.metaestimators import available_if
 
 from mercer import checks, state
 from mercer.domains import to_host
-from mercer.errors import speaks
+from mercer.errors import available_if, speaks
 from mercer.estimator import (
     CENTRES,
     choose_class,

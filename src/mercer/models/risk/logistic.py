@@ -6,11 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 
 from mercer import checks, state
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, available_if, speaks, who
 from mercer.estimator import (
     CENTRES,
     Sample,

@@ -14,12 +14,11 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mercer import state
 from mercer.domains import to_host
-from mercer.errors import InvalidInput, speaks
+from mercer.errors import InvalidInput, available_if, speaks
 from mercer.estimator import (
     TakesKernel,
     check_labels,

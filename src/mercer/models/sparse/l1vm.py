@@ -8,11 +8,10 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import ClassifierTags, RegressorTags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
-from mercer.errors import InvalidInput, speaks, who
+from mercer.errors import InvalidInput, available_if, speaks, who
 from mercer.estimator import (
     KernelEstimator,
     accuracy,

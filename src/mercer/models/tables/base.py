@@ -26,27 +26,27 @@ from mercer.estimator import (
 )
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
-from mercer.models.margin import FOLDS
 from mercer.models.metric import (
     Compared,
+    Contents,
     FeatureMachineClassifier,
     FeatureMachineRegressor,
     RareClass,
     fingerprint,
     fitted_rows,
-    has_free_columns,
 )
 from mercer.models.ridge import KernelRidge
 from mercer.models.tables.proposal import (
+    ROWS_OF_A_METRIC,
+    TUNING_ROWS,
+    enough_to_tune,
     kernel_for,
+    some_rows,
     suits_features,
     time_for,
+    tuned,
 )
 
-#: Rows that parameters are chosen on: a search factorises many times.
-TUNING_ROWS = 2000
-#: Kernels that a search tries where a kernel has a parameter for every column.
-COLUMNS_TRIED = 20
 MACHINES = (FeatureMachineRegressor, FeatureMachineClassifier)
 
 
@@ -125,6 +125,7 @@ class TableModel(BaseEstimator):
         model: str | None = None,
         max_time: float | None = None,
         random_state: Any = 0,
+        kinds: Any = None,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -133,6 +134,7 @@ class TableModel(BaseEstimator):
         self.model = model
         self.max_time = max_time
         self.random_state = random_state
+        self.kinds = kinds
 
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
@@ -163,14 +165,10 @@ class TableModel(BaseEstimator):
                     )
             return True
         if self._asked:
-            if self.max_time is not None:
-                warnings.warn(
-                    f"{type(self).__name__}: max_time={self.max_time!r} has no effect: it limits "
-                    "the search of metrics, and kernel, alpha or model ask for a model of one "
-                    "kernel. Leave it out, or leave out these.",
-                    UserWarning,
-                    stacklevel=users_level(),
-                )
+            self._tell_of_time(
+                ": it limits the search of metrics, and kernel, alpha or model ask for a model of "
+                "one kernel. Leave it out, or leave out these."
+            )
             return False
         if isinstance(X, RowBlocks):
             if getattr(self, "class_weight", None) is not None:  # of blocks a ridge counts classes
@@ -181,7 +179,22 @@ class TableModel(BaseEstimator):
             rows = count_targets(y)
             weights = check_weights(sample_weight, rows, relative=True)
         rows = rows if weights is None else int(np.count_nonzero(weights))
-        return suits_features(rows)
+        if not suits_features(rows):
+            self._tell_of_time(
+                f" on {rows} rows: it limits the search of metrics, which needs {ROWS_OF_A_METRIC} "
+                "rows. Leave it out, or give more rows."
+            )
+            return False
+        return True
+
+    def _tell_of_time(self, why: str) -> None:
+        """Warn of a limit to a search that is not made."""
+        if self.max_time is not None:
+            warnings.warn(
+                f"{type(self).__name__}: max_time={self.max_time!r} has no effect{why}",
+                UserWarning,
+                stacklevel=users_level(),
+            )
 
     def _new_machine(self, X: Any, y: Any) -> Any:
         """Return a feature machine for a table, as yet unfitted."""
@@ -192,6 +205,7 @@ class TableModel(BaseEstimator):
             categorical=self.categorical,
             max_categories=self.max_categories,
             random_state=self.random_state,
+            kinds=self.kinds,
             **of_class,
         )
 
@@ -271,7 +285,7 @@ class TableModel(BaseEstimator):
         if kernel == "auto" or _chooses_columns(kernel):
             encoder, Z, kernel = self._columns(X, sample_weight, kernel)
         else:
-            encoder = TableEncoder(self.categorical, self.max_categories)
+            encoder = self._new_encoder(X, sample_weight)
             with self._in_its_name(encoder):
                 Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
         if Z.shape[0] != (values := count_targets(y)):
@@ -296,17 +310,20 @@ class TableModel(BaseEstimator):
         if kernel == "auto" or _chooses_columns(kernel):
             columns, Z, kernel = self._columns(some, weight, kernel)
             return columns, blocks.select(Z.names) if isinstance(Z, Table) else blocks, kernel
-        encoder = TableEncoder(self.categorical, self.max_categories).fit(blocks)
+        encoder = self._new_encoder(blocks.first().X, None).fit(blocks)
         return encoder, blocks.with_points(encoder.transform), kernel
+
+    def _new_encoder(self, X: Any, sample_weight: Any) -> TableEncoder:
+        """Return an encoder of the columns of a table that say something, as yet unfitted."""
+        told = Contents.of(X, self.categorical, self.kinds, sample_weight)
+        if told is None:
+            return TableEncoder(self.categorical, self.max_categories)
+        return TableEncoder(told.categories(), self.max_categories, told.left_out() or None)
 
     def _is_free(self, X: Any) -> bool:
         """Whether a table holds text, strings or graphs; what is no table the encoder refuses."""
-        if isinstance(X, np.ndarray) and X.dtype != object:
-            return False
-        try:
-            return has_free_columns(read_rows(X, None), self._said_categorical)
-        except (InvalidInput, TypeError):
-            return False
+        told = Contents.of(X, self.categorical, self.kinds)
+        return told is not None and told.free
 
     def _for_strings(
         self, kernel: Any, Z: Any, y: np.ndarray, weights: Any, classes: bool
@@ -316,7 +333,8 @@ class TableModel(BaseEstimator):
             return kernel, {}
         if weights is not None:
             Z, y = Tables().take(Z, weights > 0), y[weights > 0]
-        how = {"categorical": self._said_categorical, "random_state": self.random_state}
+        how: dict[str, Any] = {"categorical": self._said_categorical, "kinds": self.kinds}
+        how["random_state"] = self.random_state
         return kernel_for(Z, y, classes=classes, **how)
 
     def _for_strings_of(self, Z: RowBlocks, kernel: Any, classes: bool) -> tuple[Any, Compared]:
@@ -351,7 +369,9 @@ class TableModel(BaseEstimator):
             weights = check_weights(sample_weight, Z.shape[0])
             # a row of weight 0 is a row left out
             seen = Z if weights is None else Tables().take(Z, weights > 0)
-            kernel = auto_kernel(seen, categorical=self._said_categorical)
+            kernel = auto_kernel(seen, categorical=self._said_categorical, kinds=self.kinds)
+            if (told := Contents.of(seen, self.categorical, self.kinds)) is not None:
+                told.left_out()  # which the kernel does too
         else:
             Z = read_rows(X, kernel.domain.columns)
         columns = TableColumns.of(Z, kernel.domain.columns, kernel)
@@ -497,35 +517,3 @@ class TableModel(BaseEstimator):
 def _chooses_columns(kernel: Any) -> bool:
     """Whether a kernel is one on the columns of a table, all or some of them."""
     return isinstance(kernel, Kernel) and isinstance(kernel.domain, Tables)
-
-
-# ---- Parameters that are left open, chosen by left-out error ----
-
-
-def tuned(model: Any, Z: Any, y: Any, weights: Any, random_state: Any = 0) -> Any:
-    """Return what `mercer.tune` finds for a kernel model or a table model, as `TuneResult`."""
-    from mercer.selection import tune  # which knows all models
-
-    kernel = getattr(model, "kernel", None)
-    many = isinstance(kernel, Kernel) and len(kernel.theta) > 1
-    options: dict[str, Any] = {"max_points": TUNING_ROWS, "random_state": random_state}
-    if many:
-        options["max_iter"] = COLUMNS_TRIED
-    return tune(model, Z, y, weights, **options)
-
-
-def some_rows(
-    blocks: RowBlocks, random_state: Any = 0
-) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Return random rows of blocks to choose parameters on, with targets and weights."""
-    Z, y, weights = blocks.sample(TUNING_ROWS, random_state, with_targets=True)
-    if weights is not None and len(weights) == TUNING_ROWS:
-        weights = weights / weights.mean()  # a weight is a repetition: a row drawn is one row
-    return Z, np.ravel(y), weights
-
-
-def enough_to_tune(y: Any, in_folds: bool) -> bool:
-    """Whether rows are enough to choose parameters by leaving out one, or folds of classes."""
-    if not in_folds:
-        return len(y) >= 3
-    return len(y) >= FOLDS and int(np.unique(y, return_counts=True)[1].min()) >= 2

@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
 from mercer.domains import RowBlocks, is_missing, to_host
-from mercer.errors import InvalidInput, naming, speaks, who
-from mercer.estimator import accuracy, as_stream, check_labels, check_weights, takes_blocks
+from mercer.errors import InvalidInput, available_if, naming, speaks, who
+from mercer.estimator import (
+    accuracy,
+    as_stream,
+    check_labels,
+    check_weights,
+    count_targets,
+    takes_blocks,
+)
 from mercer.models.margin import SVC
 from mercer.models.metric import FeatureMachineClassifier
 from mercer.models.ridge import KernelRidgeClassifier
@@ -99,6 +105,11 @@ class TableClassifier(ClassifierMixin, TableModel):
         up to 2000 rows, and beyond one of 10 ms a row, 60 to 480 seconds.
     random_state : int, RandomState or None, default=0
         Decides which rows are in which fold, and which are drawn from many.
+    kinds : dict of str or int to str, optional
+        What columns hold, where you know better than `column_kinds`: "number", "category", "text",
+        "sequence" or "left out". Identifiers and dates of a table with names are left out, with a
+        warning, unless they are told of here. A kernel on columns says itself what it
+        looks at.
 
     Attributes
     ----------
@@ -167,8 +178,11 @@ class TableClassifier(ClassifierMixin, TableModel):
         probability: bool | None = None,
         max_time: float | None = None,
         random_state: Any = 0,
+        kinds: Any = None,
     ):
-        super().__init__(kernel, alpha, categorical, max_categories, model, max_time, random_state)
+        super().__init__(
+            kernel, alpha, categorical, max_categories, model, max_time, random_state, kinds
+        )
         self.class_weight = class_weight
         self.C = C
         self.probability = probability
@@ -199,6 +213,7 @@ class TableClassifier(ClassifierMixin, TableModel):
             else:
                 given = X, to_host(y, "y"), sample_weight
                 _refuse_missing(given[1])
+                check_labels(given[1], count_targets(given[1]))
             if (machine := self._machine(*given)) is not None:
                 self._keep(machine.encoder_, machine)
                 return self

@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains import RowBlocks
 from mercer.kernels import Kernel, column_kinds, kernel_on_columns
 from mercer.models.margin import FOLDS
 from mercer.models.metric import Compared, string_kernels
 
+#: Rows that parameters are chosen on: a search factorises many times.
+TUNING_ROWS = 2000
+#: Kernels that a search tries where a kernel has a parameter for every column.
+COLUMNS_TRIED = 20
 #: Rows from which on a metric is learned.
 ROWS_OF_A_METRIC = 5
 #: Rows up to which a feature machine takes the time that it needs; seconds for its search beyond.
@@ -72,3 +77,35 @@ def kernel_for(
     found = column_kinds(Z, categorical=categorical, kinds=kinds)
     own, compared = string_kernels(Z, y, found, classes=classes, random_state=random_state)
     return kernel_on_columns(Z, categorical=categorical, kinds=kinds, own=own), compared
+
+
+# ---- Parameters that are left open, chosen by left-out error ----
+
+
+def tuned(model: Any, Z: Any, y: Any, weights: Any, random_state: Any = 0) -> Any:
+    """Return what `mercer.tune` finds for a kernel model or a table model, as `TuneResult`."""
+    from mercer.selection import tune  # which knows all models
+
+    kernel = getattr(model, "kernel", None)
+    many = isinstance(kernel, Kernel) and len(kernel.theta) > 1
+    options: dict[str, Any] = {"max_points": TUNING_ROWS, "random_state": random_state}
+    if many:
+        options["max_iter"] = COLUMNS_TRIED
+    return tune(model, Z, y, weights, **options)
+
+
+def some_rows(
+    blocks: RowBlocks, random_state: Any = 0
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Return random rows of blocks to choose parameters on, with targets and weights."""
+    Z, y, weights = blocks.sample(TUNING_ROWS, random_state, with_targets=True)
+    if weights is not None and len(weights) == TUNING_ROWS:
+        weights = weights / weights.mean()  # a weight is a repetition: a row drawn is one row
+    return Z, np.ravel(y), weights
+
+
+def enough_to_tune(y: Any, in_folds: bool) -> bool:
+    """Whether rows are enough to choose parameters by leaving out one, or folds of classes."""
+    if not in_folds:
+        return len(y) >= 3
+    return len(y) >= FOLDS and int(np.unique(y, return_counts=True)[1].min()) >= 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer import checks, state
 from mercer.domains import RowBlocks, to_host
@@ -18,7 +18,9 @@ from mercer.errors import InvalidInput, speaks, who
 from mercer.estimator import (
     NumericTargets,
     as_stream,
+    check_targets,
     check_weights,
+    count_targets,
     r_squared,
     takes_blocks,
 )
@@ -71,6 +73,11 @@ class TableRegressor(RegressorMixin, TableModel):
         up to 2000 rows, and beyond one of 10 ms a row, 60 to 480 seconds.
     random_state : int, RandomState or None, default=0
         Decides which rows are in which fold, and which are drawn from many.
+    kinds : dict of str or int to str, optional
+        What columns hold, where you know better than `column_kinds`: "number", "category", "text",
+        "sequence" or "left out". Identifiers and dates of a table with names are left out, with a
+        warning, unless they are told of here. A kernel on columns says itself what it
+        looks at.
 
     Attributes
     ----------
@@ -139,7 +146,7 @@ class TableRegressor(RegressorMixin, TableModel):
             if isinstance(X, RowBlocks):
                 given = _with_one_target(as_stream(*given)), None, None
             else:
-                given = X, _target_numbers(to_host(y, "y")), sample_weight
+                given = X, _one_target(to_host(y, "y")), sample_weight
             if (machine := self._machine(*given)) is not None:
                 self._keep(machine.encoder_, machine)
                 self.y_mean_, self.y_scale_ = 0.0, 1.0  # it has the target's units itself
@@ -156,7 +163,7 @@ class TableRegressor(RegressorMixin, TableModel):
             return self._inside_blocks(as_stream(X, y, sample_weight))
         y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
-        y = _target_numbers(y)
+        y = _one_target(y)
         weights = check_weights(sample_weight, len(y))
         unit = float(np.abs(y).max()) or 1.0  # squares of 1e200 would overflow
         mean = unit * float(np.average(y / unit, weights=weights))
@@ -291,12 +298,12 @@ def _summed(block: Block, values: Callable[[np.ndarray], np.ndarray]) -> float:
     return float(found.sum() if block.weight is None else block.weight @ found)
 
 
-def _target_numbers(y: Any) -> np.ndarray:
-    try:
-        y = column_or_1d(y, dtype=np.float64, warn=True)
-        assert_all_finite(y, input_name="y")
-    except (OverflowError, TypeError, ValueError) as error:
+def _one_target(y: Any) -> np.ndarray:
+    y = check_targets(y, count_targets(y))
+    if y.ndim == 2 and y.shape[1] != 1:
         raise InvalidInput(
-            f"TableRegressor: y must hold one finite number a row: {error}"
-        ) from error
-    return y
+            f"TableRegressor: y has {y.shape[1]} columns, and it takes one; "
+            "FeatureMachineRegressor takes several, or fit a model for each: "
+            "sklearn.multioutput.MultiOutputRegressor."
+        )
+    return column_or_1d(y, warn=True)
