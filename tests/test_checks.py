@@ -31,6 +31,7 @@ CODE = {
     "bounds": "names parameters of the kernel",
     "categorical": "names columns",
     "kernels": "names columns, and a kernel for each",
+    "kinds": "names columns, and what each holds",
     "metric": "a word or the order of a norm, as norm_of reads it",
     "estimator": "a model of scikit-learn",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +18,7 @@ from mercer.settings import get_config
 
 DOUBLE = np.dtype(np.float64)
 KEPT_PART = 16  # the points of a model are kept prepared up to one part of the budget in so many
+BOUND_PART = 128  # and those of a matrix, beside what is made of it
 _ready: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
@@ -67,6 +67,7 @@ class Gram(Operator):
         self._keep = keep if self.kernel.domain.holds_points else None
         self._matrix: Any = X if self.symmetric and type(kernel) is Precomputed else None
         self._verified = False
+        self._bound: Any = None
 
     @property
     def device(self) -> Any:
@@ -178,10 +179,19 @@ class Gram(Operator):
                 part[a, b] = d[np.searchsorted(both, i[a])]
         return part
 
-    @cached_property
+    @property
     def bound(self) -> Any:
-        """The kernel bound to its collections where they are computed: what makes the tiles."""
-        return self._engine.bound(self.kernel, self.X, self.Y)
+        """The kernel bound to its collections where they are computed: what makes the tiles.
+
+        Of few points it is kept: what is prepared of them takes little beside the budget.
+        """
+        if self._bound is not None:
+            return self._bound
+        bound = self._engine.bound(self.kernel, self.X, self.Y)
+        sizes = [getattr(Z, "nbytes", None) for Z in (self.X, self.Y) if Z is not None]
+        if None not in sizes and BOUND_PART * sum(sizes) <= get_config().memory:  # type: ignore[arg-type]
+            self._bound = bound
+        return bound
 
     @property
     def n_features(self) -> int | None:

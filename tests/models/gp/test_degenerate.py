@@ -255,7 +255,7 @@ def test_evidence_is_the_density_of_y(rng, n):
         ([[1.0]], [np.inf], "y contains infinity at row 0"),
         ([[1.0], [2.0]], [1.0], "X has 2 rows and y has 1"),
         ([[1.0]], None, "y is None"),
-        ([[1.0]], ["a"], "take a classifier"),
+        ([[1.0]], ["a"], "take GaussianProcessClassifier"),
         ([[1.0]], [[[1.0]]], "dim"),
         ([1.0, 2.0], [1.0, 2.0], "Reshape your data"),
         ([[[1.0]]], [1.0], "dim"),

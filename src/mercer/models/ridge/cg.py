@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,11 @@ class RidgeGram(Gram):
         if stationary(self.kernel):
             X = X - X.mean(0)  # while it is in float64
         return self._engine.bound(self.kernel, X.float(), None).fused()
+
+    @cached_property
+    def bound(self) -> Any:
+        """The kernel bound to the points, once for all products."""
+        return super().bound
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         K = self._matrix

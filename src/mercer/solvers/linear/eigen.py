@@ -38,6 +38,7 @@ _PLATEAU = 100  # the same where the residual is larger than rounding makes it
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
 _WORTH = 10  # times fewer pairs than rows are worth products with one vector
 _BESIDE, _AGAIN = 5, 3  # random vectors beside what those find, and products of these at least
+_ROOM = 32  # of the budget, that those vectors may take one part of
 _RESTART = 15  # products with a block that a restart of ARPACK counts as
 _BLOCKS = 8  # blocks that a space holds before it starts again from its best pairs
 
@@ -271,7 +272,9 @@ class SubspaceIteration:
         """
         n = int(A.shape[0])
         p = min(n, k + self.oversample)
-        if not (A.in_memory and _WORTH * k < n and p > k and self.max_iter > _RESTART):
+        fits = _ROOM * 8 * n * max(20, 2 * k + 1) <= get_config().memory  # ARPACK's basis
+        soon = A.in_memory and _WORTH * k < n and self.max_iter > _RESTART
+        if not (soon and fits and p > k):
             return _orthonormal(rng.standard_normal((n, p))), p, 0, 0
         made, size = 0, 1.0
 
