@@ -120,14 +120,26 @@ def measure(table: Table, method: str, number: int) -> Result:
 
 @cache
 def commit() -> str:
-    """Return the commit of mercer that is measured, "-dirty" where files differ; "" if unknown."""
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
-    home = Path(mercer.__file__).parent
+    """Return the commit of mercer that is measured, "-dirty" where its sources differ from it.
+
+    "" where it is not known.
+    """
+
+    def git(*words: str) -> str:
+        told = subprocess.run(
+            ["git", *words],
+            cwd=Path(mercer.__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return told.stdout.strip()
+
     try:
-        told = subprocess.run(words, cwd=home, capture_output=True, text=True, check=True)
+        dirty = "-dirty" if git("status", "--porcelain", "--", ".") else ""
+        return git("rev-parse", "--short=8", "HEAD") + dirty
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return told.stdout.strip()
 
 
 def _interval(model: Any, X: Any, y: np.ndarray, scale: float) -> Result:

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mercer.cli.files import is_number, missing, notation, plain_numbers, to_number
 from mercer.cli.preparation import prepare
-from mercer.cli.tables import read_table
+from mercer.cli.tables import FileTable, read_table
 from mercer.errors import InvalidInput
 from tests.cli.houses import write
 
@@ -390,3 +391,50 @@ def test_a_line_that_no_row_has_is_refused_unread(tmp_path, mercer, monkeypatch,
     answer = mercer("fit", table, "--target", "y", "-o", tmp_path / "m", *memory)
     assert answer.code == 1
     assert "line 30003 is longer than 50000 characters, which no row of a table is" in answer.err
+
+
+# ------------------------------------------------------------------------- a column at a look
+TEXTS = ["1", "-2.5", " 3 ", "4e2", ".5", "6.", "", "NA", "nan", "None", "?", "-"]
+ODD = ["1_000", "inf", "Infinity", "1e999", "red", "1,5", "0x10", "\u0663", "- 1", "1 2", "nAn"]
+CELLS = [1, 2.5, None, float("nan"), True, float("inf"), 10**400, "7", decimal.Decimal(3), 0]
+
+
+@pytest.mark.parametrize("pool", [TEXTS, TEXTS + ODD, CELLS, CELLS[:4], TEXTS + CELLS])
+def test_a_column_at_a_look_is_that_of_its_cells(pool):
+    """What is found by looking at all of a column is what each cell says."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        cells = [pool[i] for i in rng.integers(len(pool), size=rng.integers(1, 6))]
+        found = plain_numbers(cells)
+        if found is not None:
+            expected = [
+                np.nan if missing(c) else to_number(c) if is_number(c) else None for c in cells
+            ]
+            assert None not in expected
+            np.testing.assert_array_equal(found, np.array(expected, dtype=float))
+        table = FileTable("t", {"a": cells}, range(len(cells)), "row")
+        numbers = [is_number(c) for c in cells if not missing(c)]
+        try:
+            kind = table.kind("a")
+        except InvalidInput:
+            kind = "refused"
+        known = "empty" if not numbers else "number" if all(numbers) else "category"
+        assert kind == known or (kind == "refused" and known == "category")
+
+
+def test_another_notation_is_found_in_texts_that_occur_often():
+    cells = ["1,5", "2,5"] * 50 + ["3"] * 4 + ["", None]
+    assert notation(cells)[0] == "1,5" and notation(["red", *cells[:5]]) is None
+    assert notation(["red"] * 20 + cells) is None
+
+
+def test_numbers_are_read_as_before_in_a_file(tmp_path):
+    columns = {"a": ["1", "", "NA", "-2e1"], "b": ["x", "y", "x", ""]}
+    table = read_table(str(write(tmp_path / "t.csv", columns)))
+    assert table.kind("a") == "number" and table.kind("b") == "category"
+    np.testing.assert_array_equal(table.numbers("a"), [1.0, np.nan, np.nan, -20.0])
+    first = table.numbers("a")
+    first[:] = 0.0  # it is the caller's own
+    assert table.numbers("a")[0] == 1.0
+    assert table.take([3]).numbers("a").tolist() == [-20.0]
+    assert table.categories("b").tolist() == ["x", "y", "x", None]

@@ -7,10 +7,13 @@ import csv
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, TextIO
+
+import numpy as np
 
 from mercer.domains.blocks import parquet_libraries
 from mercer.domains.tables import is_date
@@ -186,6 +189,8 @@ _MISSING = frozenset(
     {"", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "nat", "null", "none", "missing"}
     | {"?", ".", "-", "--"}
 )
+_MARKS = frozenset({*_MISSING, *map(str.upper, _MISSING), "NaN", "None", "Null"})
+_DIGITS = frozenset("0123456789+-.eE \t")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _NUMBER = {
     mark: re.compile(
@@ -228,6 +233,27 @@ def is_number(cell: Any, decimal: str = ".") -> bool:
     )
 
 
+def plain_numbers(cells: Sequence[Any], decimal: str = ".") -> np.ndarray | None:
+    """Return cells as numbers, NaN where missing, if all are finite numbers or missing.
+
+    None where one is something else, or is written as few are; then each is to be looked at.
+    """
+    kinds = set(map(type, cells))
+    try:
+        if kinds <= {int, float, type(None)}:
+            out = np.array(cells, dtype=float)
+        elif kinds == {str} and decimal == ".":
+            # Python reads more than `_NUMBER` does, such as "1_000" and "infinity"
+            if not _DIGITS.issuperset("".join(c for c in cells if c not in _MARKS)):
+                return None
+            out = np.array([np.nan if c in _MARKS else float(c) for c in cells])
+        else:
+            return None
+    except (OverflowError, ValueError):
+        return None
+    return None if np.isinf(out).any() else out
+
+
 def is_infinite(cell: Any) -> bool:
     """Whether a cell is infinite, as itself or as text."""
     if isinstance(cell, str):
@@ -259,15 +285,18 @@ def hint(cell: Any, decimal: str = ".") -> str:
     return " / ".join(cures)
 
 
-def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None:
+def notation(cells: Sequence[Any], decimal: str = ".") -> tuple[str, str] | None:
     """Return an example and a cure when almost all cells are numbers in another notation."""
-    present = [c for c in cells if not missing(c)]
-    odd = [(c, cure) for c in present if (cure := hint(c, decimal))]
-    plain = sum(is_number(c, decimal) for c in present)
-    if not odd or len(odd) + plain < MOSTLY * len(present):
+    # each text once; what is no text may be equal and still another thing
+    alike = Counter(c for c in cells if isinstance(c, str))
+    others = ((c, 1) for c in cells if not isinstance(c, str))
+    present = [(c, k) for c, k in chain(alike.items(), others) if not missing(c)]
+    odd = [(c, cure, k) for c, k in present if (cure := hint(c, decimal))]
+    plain = sum(k for c, k in present if is_number(c, decimal))
+    if not odd or sum(k for *_, k in odd) + plain < MOSTLY * sum(k for _, k in present):
         return None
     # "1,234" may be two things: the cell with the shortest cure says which
-    cell, cure = min(odd, key=lambda pair: len(pair[1]))
+    cell, cure, _ = min(odd, key=lambda found: len(found[1]))
     return str(cell), cure
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -102,9 +101,17 @@ class Prepared:
 
     def twins(self) -> int:
         """Return the number of rows that another row equals in all columns."""
-        columns = [[None if missing(v) else v for v in c.tolist()] for c in self.table.columns]
-        count = Counter(zip(*columns, strict=True))
-        return sum(n for n in count.values() if n > 1)
+        code, count = np.zeros(len(self.target), dtype=np.int64), 1
+        for column in self.table.columns:
+            if column.dtype == object:
+                values = [None if missing(v) else v for v in column.tolist()]
+                number = {value: i for i, value in enumerate(dict.fromkeys(values))}
+                inverse = np.array([number[value] for value in values], dtype=np.int64)
+            else:
+                inverse = np.unique(column, return_inverse=True)[1]
+            pairs = code * (int(inverse.max(initial=0)) + 1) + inverse
+            _, code, count = np.unique(pairs, return_inverse=True, return_counts=True)
+        return int(np.sum(count, where=np.asarray(count) > 1))
 
     def distinct(self) -> dict[str, int]:
         """Return the number of categories of each column of categories, missing not counted."""
@@ -196,7 +203,7 @@ def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.
     why = "as asked"
     if task == "auto":
         task, why = _guess(source, name)
-    dated = dates(source.cells(name))
+    dated = source.plain_numbers(name) is None and dates(source.cells(name))
     if dated and task == "regression":
         raise _of_dates(source, name)
     if task == "regression":
@@ -287,14 +294,18 @@ def choose_columns(
             left_out[name] = "it is empty"
             continue
         values = source.numbers(name) if kind == "number" else source.categories(name)
-        present = [v for v in values.tolist() if v is not None and v == v]
-        distinct = set(present)
-        if kind == "number" and len(distinct) == 1 and _rounded(source, name):
+        if kind == "number":
+            there = values[~np.isnan(values)]
+            count, same = len(there), len(there) > 0 and there.min() == there.max()
+        else:
+            present = [v for v in values.tolist() if v is not None]
+            count, same = len(present), len(set(present)) == 1
+        if kind == "number" and same and _rounded(source, name):
             left_out[name] = (
                 "its values differ by less than float64 tells apart; subtract a common number "
                 "first (--categorical compares them as categories)"
             )
-        elif len(distinct) == 1 and len(present) == len(values):
+        elif same and count == len(values):
             left_out[name] = "it has the same value everywhere"
         elif (
             kind == "category"
@@ -302,7 +313,7 @@ def choose_columns(
             and name not in free
             and _names_rows(values, split)
         ):
-            left_out[name] = f"{len(distinct)} different " + _many(present, name in odd)
+            left_out[name] = f"{len(set(present))} different " + _many(present, name in odd)
         else:
             columns[name] = values
     if not columns:
@@ -361,7 +372,7 @@ def odd_notation(source: FileTable, skip: Collection[str]) -> dict[str, str]:
     """Return a warning for each column of text that looks like numbers in another notation."""
     odd: dict[str, str] = {}
     for name, cells in source.columns.items():
-        if name in skip:
+        if name in skip or source.plain_numbers(name) is not None:
             continue
         found = notation(cells, source.decimal)
         if found is not None:

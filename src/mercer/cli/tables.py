@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,6 +23,7 @@ from mercer.cli.files import (
     is_infinite,
     is_number,
     missing,
+    plain_numbers,
     to_number,
 )
 from mercer.domains.blocks import (
@@ -59,6 +60,7 @@ class FileTable:
     place: str  # what a place counts: "line" of a CSV file, "row" of a Parquet file
     decimal: str = "."  # the decimal mark of numbers as text
     sampled_from: int = 0  # rows of the file, where only some were read
+    _plain: dict[str, np.ndarray | None] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -87,6 +89,11 @@ class FileTable:
         A column of numbers with a few cells of text is refused: it is more likely a mistake in the
         file than a column of categories. There may be a cure of its own.
         """
+        plain = self.plain_numbers(name)
+        if plain is not None:
+            return "empty" if np.isnan(plain).all() else "number"
+        if _is_plain_text(self.columns[name], self.decimal):
+            return "category"
         cells = [(i, c) for i, c in enumerate(self.cells(name)) if not missing(c)]
         if not cells:
             return "empty"
@@ -105,6 +112,9 @@ class FileTable:
 
     def numbers(self, name: str) -> np.ndarray:
         """Return a column as numbers, NaN where missing; any other cell is refused."""
+        plain = self.plain_numbers(name)
+        if plain is not None:
+            return plain.copy()
         cells = self.cells(name)
         out = np.full(len(cells), np.nan)
         for i, cell in enumerate(cells):
@@ -121,15 +131,36 @@ class FileTable:
                 raise InvalidInput(f"{self.where(i, name)}: {cell!r} is too large for a number.")
         return out
 
+    def plain_numbers(self, name: str) -> np.ndarray | None:
+        """Return a column of finite numbers and gaps, found by looks at all of it; None of others.
+
+        What is no such column is looked at cell by cell, and what is wrong with it told.
+        """
+        if name not in self._plain:
+            self._plain[name] = plain_numbers(self.cells(name), self.decimal)
+        return self._plain[name]
+
     def _hint(self, cell: Any) -> str:
         cure = hint(cell, self.decimal)
         return f" In another notation: {cure}" if cure else ""
 
     def categories(self, name: str) -> np.ndarray:
         """Return a column as text, None where missing; numbers lose a trailing .0."""
-        out = np.empty(len(self), dtype=object)
-        out[:] = [None if missing(c) else _text(c) for c in self.cells(name)]
+        out, cells = np.empty(len(self), dtype=object), self.cells(name)
+        if set(map(type, cells)) <= {str, type(None)}:  # others may be equal and have other text
+            text = {c: None if missing(c) else _text(c) for c in set(cells)}
+            out[:] = [text[c] for c in cells]
+        else:
+            out[:] = [None if missing(c) else _text(c) for c in cells]
         return out
+
+
+def _is_plain_text(cells: Sequence[Any], decimal: str) -> bool:
+    """Whether a column holds text, some that is not missing and none that is a number."""
+    if not set(map(type, cells)) <= {str, type(None)}:
+        return False
+    there = [c for c in set(cells) if not missing(c)]
+    return bool(there) and not any(is_number(c, decimal) for c in there)
 
 
 def read_table(
