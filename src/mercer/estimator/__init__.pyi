@@ -4,6 +4,7 @@ from mercer.estimator.base import (
     check_same_points as check_same_points,
     check_targets as check_targets,
     check_weights as check_weights,
+    defaults_of as defaults_of,
     is_single as is_single,
     kernel_of as kernel_of,
     refuse_other_points as refuse_other_points,

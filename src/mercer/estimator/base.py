@@ -156,7 +156,7 @@ class TakesKernel:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A pickle of before has the defaults of parameters that came since.
-        super().__setstate__({**_defaults(type(self)), **state})  # type: ignore[arg-type, misc]
+        super().__setstate__({**defaults_of(type(self)), **state})  # type: ignore[arg-type, misc]
 
     # -- the kernel ---------------------------------------------------------------------------
     @speaks
@@ -379,7 +379,7 @@ class TakesKernel:
 
 
 @cache
-def _defaults(cls: type) -> dict[str, Any]:
+def defaults_of(cls: Any) -> dict[str, Any]:
     """Return the defaults of the parameters of a class."""
     told = signature(cls).parameters.values()
     return {p.name: p.default for p in told if p.default is not p.empty}

@@ -96,6 +96,8 @@ def arranged(model: Any, blocks: RowBlocks, method: str) -> tuple[RowBlocks, boo
     known = getattr(model, "feature_names_in_", None)
     if known is not None and blocks.columns is not None:
         names = tuple(map(str, known))
+        spare = getattr(getattr(model, "encoder_", model), "left_out", ())  # which are not read
+        names = tuple(name for name in names if name in blocks.columns or name not in spare)
         missing = [name for name in names if name not in blocks.columns]
         if missing:
             raise InvalidInput(

@@ -171,8 +171,8 @@ def _kind(values: np.ndarray, name: str) -> str:
         return "category"
     if values.dtype.kind == "c":
         raise InvalidInput(
-            f"{who()}: column {name!r}: Complex data not supported; give two columns, its real and "
-            "imag."
+            f"{who()}: column {name!r}: Complex data not supported; give two columns, its "
+            "real and its imaginary part."
         )
     if holds_dates(values):
         what, number = "dates", "days since a fixed date"

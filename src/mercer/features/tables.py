@@ -14,7 +14,7 @@ from mercer import checks, state
 from mercer.domains import RowBlocks, to_host
 from mercer.domains.blocks import Block, no_weight
 from mercer.errors import InvalidInput, naming, speaks, who
-from mercer.estimator import set_params, takes_blocks
+from mercer.estimator import defaults_of, set_params, takes_blocks
 from mercer.features.coordinates import PrincipalCoordinates
 from mercer.features.named_columns import (
     NamedColumn,
@@ -160,7 +160,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.kernels = kernels
         self.indicators = indicators
 
-    @speaks("TableEncoder")
+    @speaks("TableEncoder", unless_spoken=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
         """Learn the kind, scale and categories of each column.
 
@@ -283,7 +283,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return {_column_name(k, names, "kernels"): v for k, v in (self.kernels or {}).items()}
 
     @takes_blocks
-    @speaks("TableEncoder")
+    @speaks("TableEncoder", unless_spoken=True)
     def transform(self, X: Any) -> np.ndarray:
         """Return the rows of a table as vectors.
 
@@ -303,8 +303,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         columns, named = read_columns(X)
-        unread = {n for n, k in zip(self.columns_, self.kinds_, strict=True) if k == "left out"}
-        columns = ordered_columns(columns, named, self.columns_, self.named_, unread)
+        columns = ordered_columns(columns, named, self.columns_, self.named_, set(self.left_out))
         out = np.zeros((len(columns[0].values), self._width))
         start = 0
         for j, (column, width, map) in enumerate(
@@ -372,10 +371,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # a pickle of before has the defaults of parameters that came since
-        super().__setstate__({"kernels": None, "indicators": False, **state})  # type: ignore[misc]
+        super().__setstate__({**defaults_of(type(self)), **state})  # type: ignore[misc, arg-type]
 
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The columns that are not read, and need not be there in other rows."""
+        check_is_fitted(self)
+        return tuple(n for n, k in zip(self.columns_, self.kinds_, strict=True) if k == "left out")
 
     @property
     def widths(self) -> tuple[int, ...]:

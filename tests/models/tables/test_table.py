@@ -456,3 +456,77 @@ def test_identifiers_of_blocks_are_left_out():
         with pytest.warns(UserWarning, match="column 'customer' is left out"):
             model.fit(blocks)
         assert model.encoder_.kinds_ == ("left out", "number", "left out")
+
+
+# --------------------------------------------------------------- what columns hold, in every form
+def _numbered(n=40):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": rng.permutation(n) + 1, "x": rng.normal(size=n)})
+    frame["z"], frame["c"] = rng.normal(size=n), pd.Categorical(np.arange(n) % 3)
+    return frame, frame.x.to_numpy() + 0.1 * rng.normal(size=n)
+
+
+MACHINE = mercer.FeatureMachineRegressor(n_models=2, max_rows=100)
+
+
+def test_numbers_that_count_in_the_first_block_alone_stay(tmp_path):
+    """Hours of a day count in a block of a day, and are no identifier."""
+    hour = np.arange(1200) % 300
+    frame = pd.DataFrame({"hour": hour, "v": 1.0 * (hour % 7), "y": np.sin(hour / 40)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    blocks = mercer.RowBlocks.from_parquet(tmp_path / "t.parquet", target="y", block_rows=200)
+    model = mercer.TableRegressor("rbf", 0.01).fit(blocks)
+    assert model.encoder_.left_out == ()
+    assert np.corrcoef(model.predict(frame[["hour", "v"]]), frame.y)[0, 1] > 0.99
+    assert "2 encoded columns" in clone(MACHINE).plan(blocks).why
+
+
+@pytest.mark.parametrize(
+    "model", [MACHINE, mercer.TableRegressor("rbf", 1.0), mercer.TableRegressor(max_time=1)]
+)
+def test_blocks_and_frames_need_no_column_that_was_left_out(model):
+    frame, y = _numbered()
+    model = clone(model)
+    with pytest.warns(UserWarning, match="'id' is left out: an identifier"):
+        model.fit(frame[["id", "x", "z"]], y)
+    some = frame[["x", "z"]]
+    np.testing.assert_allclose(
+        model.predict(mercer.RowBlocks.from_arrays(some)), model.predict(some)
+    )
+    with pytest.raises(InvalidInput, match="no column 'z'"):
+        model.predict(mercer.RowBlocks.from_arrays(frame[["id", "x"]]))
+
+
+@pytest.mark.parametrize("model", [MACHINE, mercer.TableRegressor("rbf", 1.0)])
+def test_what_cannot_be_done_with_kinds_is_refused(model):
+    frame, y = _numbered()
+    with pytest.raises(InvalidInput, match=r"the table declares it categories .* convert"):
+        clone(model).set_params(kinds={"c": "number"}).fit(frame[["x", "c"]], y)
+    model = clone(model).set_params(kinds={"x": "left out", "z": "left out"})
+    with pytest.raises(InvalidInput, match="no column is left to learn from: 'x': as asked"):
+        model.fit(frame[["x", "z"]], y)
+    text = frame.assign(t=[f"some words {i}" for i in range(40)])
+    if isinstance(model, mercer.TableRegressor):
+        with pytest.raises(InvalidInput, match="'t' text, which kernel='rbf' does not read"):
+            mercer.TableRegressor("rbf", 1.0, kinds={"t": "text"}).fit(text[["x", "t"]], y)
+    else:
+        with pytest.raises(InvalidInput, match="40 rows and y has 37"):
+            clone(MACHINE).fit(text[["x", "t"]], y[:37])
+
+
+def test_identifiers_stay_where_all_else_is_dates():
+    frame, y = _numbered()
+    dated = frame[["id"]].assign(when=pd.date_range("2020", periods=40))
+    with pytest.warns(UserWarning, match="'when' is left out: dates"):
+        model = clone(MACHINE).fit(dated, y)
+    assert model.encoder_.kinds_ == ("number", "left out")
+
+
+@pytest.mark.parametrize("model", [MACHINE, mercer.TableRegressor("rbf", 1.0)])
+def test_pickles_of_before_have_the_parameters_that_came_since(model):
+    frame, y = _numbered()
+    model = clone(model).fit(frame[["x", "z"]], y)
+    state = {k: v for k, v in model.__getstate__().items() if k != "kinds"}
+    again = type(model).__new__(type(model))
+    again.__setstate__(state)
+    assert repr(again) == repr(model) and clone(again).get_params()["kinds"] is None

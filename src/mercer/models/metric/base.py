@@ -22,6 +22,7 @@ from mercer.estimator import (
     KernelEstimator,
     Plan,
     computing_where,
+    defaults_of,
     is_stream,
     set_params,
     tell_plan,
@@ -144,6 +145,10 @@ class FeatureMachine(BaseEstimator):
     def _check_state(self) -> None:
         state.check_state(self, fitted=True)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # a pickle of before has the defaults of parameters that came since
+        super().__setstate__({**defaults_of(type(self)), **state})  # type: ignore[misc, arg-type]
+
     def _encoded(
         self, X: Any, y: Any, sample_weight: Any, encoder: TableEncoder | None
     ) -> tuple[TableEncoder, np.ndarray]:
@@ -172,25 +177,17 @@ class FeatureMachine(BaseEstimator):
         if told is not None:
             categorical = told.categories()
         if told is not None and told.free and y is not None:
-            y = self._checked_target(y, len(y))[told.rows]
+            y = self._checked_target(y, told.count)[told.rows]
             how: dict[str, Any] = {"classes": self._has_classes}
             how["patience"] = OF_STRINGS * (self.max_time or np.inf)
             kernels = kernels | free_kernels(told.Z, y, told.found, **how)
         return TableEncoder(categorical, self.max_categories, kernels or None, indicators=True)
 
     def _encoder_of_blocks(self, blocks: RowBlocks) -> TableEncoder:
-        """Return an encoder of rows in blocks, as yet unfitted: some rows tell what columns hold.
-
-        Numbers of the rows are those that count in the first block, and differ in all others seen.
-        """
-        first = Contents.of(blocks.first().X, self.categorical, self.kinds)
-        if first is None or not (first.free or first.doubtful):
-            return self._encoder_of(first, {}, None)
-        X, y, weight = blocks.sample(streams.FEW, self.random_state, with_targets=True)
-        told = Contents.of(X, self.categorical, self.kinds, weight)
-        if told is None:
-            return self._encoder_of(first, {}, None)
-        return self._encoder_of(told, told.left_out(first.numbered()), _one_column(y))
+        """Return an unfitted encoder of rows in blocks: some rows tell what columns hold."""
+        seen = streams.FEW, self.random_state
+        told, left_out, y = Contents.of_blocks(blocks, self.categorical, self.kinds, *seen)
+        return self._encoder_of(told, left_out, None if y is None else _one_column(y))
 
     def _learn(
         self,
@@ -330,8 +327,11 @@ class FeatureMachine(BaseEstimator):
             first = blocks.first()
             X, y = first.X, first.y
         with _encoding():
-            encoder = self._new_encoder(X, None if y is None else _one_column(y), None).fit(X)
-            Z: Any = encoder.transform(X)
+            if blocks is None:
+                encoder = self._new_encoder(X, None if y is None else _one_column(y), None)
+            else:
+                encoder = self._encoder_of_blocks(blocks)
+            Z: Any = encoder.fit(X).transform(X)
         classes, columns = is_classifier(self), Z.shape[1]
         scores = NormalScores.of(Z, None, numbers_of(encoder))
         seen, outputs, some, limit = len(Z), _outputs(y, classes), Z, self.max_time

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Table, Tables, is_torch
+from mercer.domains import RowBlocks, Table, Tables, is_torch
 from mercer.errors import InvalidInput, users_level, who
 from mercer.estimator import check_weights
 from mercer.features import read_rows
@@ -29,6 +29,7 @@ class Contents:
 
     Z: Any
     rows: np.ndarray
+    count: int  # of all rows that were given
     found: dict[Any, ColumnKind]
     categorical: Any
 
@@ -44,15 +45,42 @@ class Contents:
             return None
         try:
             Z = read_rows(X, None)
-            weights = check_weights(sample_weight, Z.shape[0], relative=True)
-            rows = np.arange(Z.shape[0]) if weights is None else np.flatnonzero(weights)
+            n = Z.shape[0]
+            weights = check_weights(sample_weight, n, relative=True)
+            rows = np.arange(n) if weights is None else np.flatnonzero(weights)
             Z = Z if weights is None else Tables().take(Z, rows)
             said = () if categorical is None else categorical
-            return cls(Z, rows, column_kinds(Z, categorical=said, kinds=kinds), categorical)
+            found = column_kinds(Z, categorical=said, kinds=kinds)
+            _refuse_declared(Z, found)
+            return cls(Z, rows, n, found, categorical)
         except (InvalidInput, TypeError) as error:
             if kinds is None:
                 return None  # an encoder speaks of it
             raise InvalidInput(str(error).replace("auto_kernel:", f"{who()}:")) from error
+
+    @classmethod
+    def of_blocks(
+        cls, blocks: RowBlocks, categorical: Any, kinds: Any, rows: int, random_state: Any
+    ) -> tuple[Contents | None, dict[Any, None], Any]:
+        """Return those of some rows of blocks, what is left out, and the targets of these rows.
+
+        Numbers of the rows are those that count in the first block, and differ in all others seen.
+        Where the first block leaves no doubt nothing else is looked at, and there are no targets.
+        """
+        first = cls.of(blocks.first().X, categorical, kinds)
+        if first is None or not (first.free or first.doubtful or first.has_objects):
+            return first, {}, None
+        X, y, weight = blocks.sample(rows, random_state, with_targets=True)
+        told = cls.of(X, categorical, kinds, weight)
+        if told is None:
+            return first, {}, None
+        return told, told.left_out(first.numbered()), y
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether there are columns of other things than numbers."""
+        columns = self.Z.columns if isinstance(self.Z, Table) else ()
+        return any(column.dtype == object for column in columns)
 
     @property
     def free(self) -> bool:
@@ -68,13 +96,13 @@ class Contents:
         """Return the columns that say nothing of other rows, and warn of each.
 
         They are identifiers and dates of a table with names, and beside text, strings and graphs
-        whatever an encoder does not read. Where no other column would be left, those that it reads
-        stay. `numbered` are the numbers among the identifiers, where other rows tell them.
+        whatever an encoder does not read. Where no other column would be left, identifiers stay.
+        `numbered` are the numbers among the identifiers, where other rows tell them.
         """
         gone = {key: reason for key, reason, _ in self._nameless(numbered)}
         others = [k for k, c in self.found.items() if c.kind != "left out" and k not in gone]
         if not others:
-            gone = {key: reason for key, reason in gone.items() if reason == SAID}
+            gone = {k: reason for k, reason in gone.items() if reason.startswith((SAID, *DATES))}
         for key, reason in gone.items():
             if reason == SAID or reason.startswith("all values"):  # of which nobody need know
                 continue
@@ -82,6 +110,12 @@ class Contents:
                 f"{who()}: column {key!r} is left out: {reason}{self._cure(key, reason)}.",
                 UserWarning,
                 stacklevel=users_level(),
+            )
+        if gone and len(gone) == len(self.found):
+            raise InvalidInput(
+                f"{who()}: no column is left to learn from: "
+                + "; ".join(f"{key!r}: {reason}" for key, reason in list(gone.items())[:5])
+                + ". Keep one with kinds=, or give other columns."
             )
         return dict.fromkeys(gone)
 
@@ -119,3 +153,13 @@ class Contents:
             text = reason.startswith(DATED) or reason.endswith("texts that all differ")
             return f"; kinds={{{key!r}: {'category' if text else 'number'!r}}} keeps it"
         return ""
+
+
+def _refuse_declared(Z: Any, found: Mapping[Any, ColumnKind]) -> None:
+    """Refuse what is said to be numbers where a frame says that it is categories."""
+    for key, column in found.items():
+        if column == ColumnKind("number", SAID) and key in getattr(Z, "declared", ()):
+            raise InvalidInput(
+                f"{who()}: kinds calls the column {key!r} numbers, and the table declares it "
+                "categories or truth values; convert it first, as in astype(float)."
+            )

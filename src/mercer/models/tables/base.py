@@ -20,6 +20,7 @@ from mercer.estimator import (
     check_same_points,
     check_weights,
     count_targets,
+    defaults_of,
     refuse_other_points,
     set_params,
     tell_plan,
@@ -27,6 +28,8 @@ from mercer.estimator import (
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.metric import (
+    FREE,
+    SAID,
     Compared,
     Contents,
     FeatureMachineClassifier,
@@ -233,6 +236,10 @@ class TableModel(BaseEstimator):
         )
         return None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # a pickle of before has the defaults of parameters that came since
+        super().__setstate__({**defaults_of(type(self)), **state})  # type: ignore[misc, arg-type]
+
     plan = tell_plan
 
     def _plan(self, X: Any, y: Any) -> Plan:
@@ -285,7 +292,8 @@ class TableModel(BaseEstimator):
         if kernel == "auto" or _chooses_columns(kernel):
             encoder, Z, kernel = self._columns(X, sample_weight, kernel)
         else:
-            encoder = self._new_encoder(X, sample_weight)
+            told = Contents.of(X, self.categorical, self.kinds, sample_weight)
+            encoder = self._new_encoder(told, {} if told is None else told.left_out())
             with self._in_its_name(encoder):
                 Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
         if Z.shape[0] != (values := count_targets(y)):
@@ -310,15 +318,23 @@ class TableModel(BaseEstimator):
         if kernel == "auto" or _chooses_columns(kernel):
             columns, Z, kernel = self._columns(some, weight, kernel)
             return columns, blocks.select(Z.names) if isinstance(Z, Table) else blocks, kernel
-        encoder = self._new_encoder(blocks.first().X, None).fit(blocks)
+        seen = TUNING_ROWS, self.random_state
+        told, left_out, _ = Contents.of_blocks(blocks, self.categorical, self.kinds, *seen)
+        encoder = self._new_encoder(told, left_out).fit(blocks)
         return encoder, blocks.with_points(encoder.transform), kernel
 
-    def _new_encoder(self, X: Any, sample_weight: Any) -> TableEncoder:
+    @speaks
+    def _new_encoder(self, told: Contents | None, left_out: dict[Any, None]) -> TableEncoder:
         """Return an encoder of the columns of a table that say something, as yet unfitted."""
-        told = Contents.of(X, self.categorical, self.kinds, sample_weight)
         if told is None:
             return TableEncoder(self.categorical, self.max_categories)
-        return TableEncoder(told.categories(), self.max_categories, told.left_out() or None)
+        for key, (kind, reason) in told.found.items():
+            if reason == SAID and kind in FREE:
+                raise InvalidInput(
+                    f"{who()}: kinds calls the column {key!r} {kind}, which kernel={self.kernel!r} "
+                    "does not read; leave kernel out, or give kernel='auto'."
+                )
+        return TableEncoder(told.categories(), self.max_categories, left_out or None)
 
     def _is_free(self, X: Any) -> bool:
         """Whether a table holds text, strings or graphs; what is no table the encoder refuses."""
