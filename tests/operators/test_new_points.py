@@ -107,10 +107,10 @@ def test_what_is_kept_follows_the_model():
     expected = RBF([5.0, 2.0])(New, model.X_fit_) @ model.dual_coef_
     np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12)
     assert model in _ready
-    gone = weakref.ref(model)
+    gone, points = weakref.ref(model), model.X_fit_
     del model
     gc.collect()
-    assert gone() is None
+    assert gone() is None and all(Z is not points for _, Z, _ in _ready.values())
 
 
 def test_little_memory_keeps_nothing():

@@ -211,8 +211,8 @@ def test_the_order_of_the_rows_does_not_matter(target, max_rows):
     two = clone(model).fit(X[order], y[order], weight[order])
     for method in ("predict",) if numbers else ("predict", "predict_proba"):
         found, expected = (getattr(each, method)(X) for each in (two, one))
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(two.left_out_, one.left_out_[order], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(two.left_out_, one.left_out_[order], rtol=1e-6, atol=1e-6)
 
 
 def test_rows_are_ordered_by_what_they_hold():

@@ -360,3 +360,53 @@ def test_many_equal_eigenvalues(k):
     np.testing.assert_allclose(values, [2.0, *[1 - 1 / (n - 1)] * (k - 1)], rtol=1e-12)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(k), atol=1e-12)
     assert solution.converged
+
+
+# ------------------------------------------------------------- what a single vector cannot see
+def _turned(values, seed=0):
+    """Return a matrix with these eigenvalues."""
+    Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((len(values), len(values))))[0]
+    return (Q * values) @ Q.T
+
+
+@pytest.mark.parametrize("copies", [2, 3, 7])
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_equal_eigenvalues_are_all_found(copies, k):
+    """ARPACK, which begins, sees one vector of each; random vectors beside it bring the others."""
+    rest = 0.8 ** np.arange(300 - 2 * copies)
+    values = np.concatenate([np.full(copies, 2.0), np.full(copies, 1.5), rest])
+    A = _turned(values)
+    solution = SubspaceIteration(tol=1e-9, random_state=0).solve(
+        Eigen(Dense((A + A.T) / 2, symmetric=True, psd=True), k)
+    )
+    assert solution.converged
+    np.testing.assert_allclose(solution.value.values, np.sort(values)[::-1][:k], rtol=1e-9)
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+def test_groups_of_equal_points_have_equal_eigenvalues(k):
+    """A matrix of few different rows has a rank below what ARPACK would like to span."""
+    A = np.kron(np.eye(5), np.full((60, 60), 1 / 60.0))
+    solution = SubspaceIteration(tol=1e-9, random_state=0).solve(
+        Eigen(Dense(A, symmetric=True, psd=True), k)
+    )
+    expected = np.r_[np.ones(5), np.zeros(5)][:k]
+    np.testing.assert_allclose(solution.value.values, expected, atol=1e-9)
+    assert solution.converged and solution.residual <= 1e-9
+
+
+def test_products_with_one_vector_are_for_matrices_in_memory():
+    """Of others each product is dear, and has all vectors."""
+
+    class Lazy(Dense):
+        in_memory = False
+        widths = ()
+
+        def _matmul(self, V):
+            self.widths = (*self.widths, V.ndim)
+            return super()._matmul(V)
+
+    A = _turned(0.9 ** np.arange(200))
+    lazy = Lazy((A + A.T) / 2, symmetric=True, psd=True)
+    assert SubspaceIteration(random_state=0).solve(Eigen(lazy, 3)).converged
+    assert set(lazy.widths) == {2}
