@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from cells import blobs, classes, regression, width
+from works.base import blobs, classes, regression, width
 
 import mercer
 from mercer import RBF, Matern

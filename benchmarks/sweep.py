@@ -8,7 +8,8 @@
 
 Prints each cell, then for each group the geometric mean and the least of peer time / mercer time,
 and every cell below 1; all is added to a CSV. Calls are warm unless their line says "first call":
-a new process, from the import on. Nothing else should compute meanwhile.
+a new process. Of the grid's large cells the memory is told by which each raises that of a new
+process at its peak. Nothing else should compute meanwhile.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ from pathlib import Path
 from typing import Any
 
 import auto
-from cells import WORKS, Cell, drawn, grid
+from cells import drawn, grid
+from works import WORKS
+from works.base import PEER, Cell
 
 RESULTS = Path(__file__).parent / "results" / "sweep.csv"
-FIELDS = ("group", "cell", "name", "settings", "random", "mercer_s", "peer", "peer_s", "ratio")
+FIELDS = (
+    *("group", "cell", "name", "settings", "random"),
+    *("mercer_s", "peer", "peer_s", "ratio", "mercer_mb", "peer_mb"),
+)
 PATIENCE = 2.0  # seconds for all rounds of one work of a cell
 ROUNDS = 7
+LARGE = 2000  # rows from which memory is told
 SHORT = 5e-3  # seconds that a round takes at least, by repetition
 
 
@@ -46,13 +53,14 @@ def main(words: list[str] | None = None) -> None:
     add("--seed", type=int, default=0, help="of the workloads drawn")
     add("--no-grid", action="store_true", help="leave out the fixed grid")
     add("--no-first", action="store_true", help="leave out first calls in new processes")
+    add("--no-memory", action="store_true", help="leave out the memory that large cells take")
     add("--auto", type=int, default=0, help="problems on which 'auto' is compared with all ways")
     add("--csv", type=Path, default=RESULTS, help="where the rows go")
     add("--page", type=Path, help="write PAGE.md and PAGE.svg of the CSV, time nothing")
     add("--first", nargs=2, metavar=("WHO", "CELL"), help=argparse.SUPPRESS)
     told = parser.parse_args(words)
     if told.first:
-        print(_first_here(*told.first))
+        print(json.dumps(_first_here(*told.first)))
     elif told.page:
         import page
 
@@ -71,7 +79,8 @@ def _timed(told: argparse.Namespace) -> Iterable[dict[str, Any]]:
     cells += drawn(told.draw, told.seed)
     for cell in cells:
         if told.only.lower() in cell.name.lower():
-            yield from _rows_of(cell, measure(cell))
+            times = measure(cell)
+            yield from _rows_of(cell, times, memory={} if told.no_memory else peaks(cell, times))
     if not told.no_first:
         for cell in first_cells():
             if told.only.lower() in cell.name.lower():
@@ -122,27 +131,53 @@ def first_cells() -> list[Cell]:
 
 def first_calls(cell: Cell, rounds: int = 3) -> dict[str, float]:
     """Return the seconds of the first call of each in a new process, imports of mercer included."""
-    out = {}
-    for who in ("mercer", "scikit-learn"):
-        words = [sys.executable, __file__, "--first", who, json.dumps([cell.name, cell.settings])]
-        told = [subprocess.run(words, check=True, capture_output=True) for _ in range(rounds)]
-        out[who] = min(float(one.stdout) for one in told)
-    return out
+    told = {who: [_alone(cell, who)["s"] for _ in range(rounds)] for who in ("mercer", PEER)}
+    return {who: min(seconds) for who, seconds in told.items()}
 
 
-def _first_here(who: str, text: str) -> float:
+def peaks(cell: Cell, names: Iterable[str]) -> dict[str, float]:
+    """Return by how many MB each raises the memory of a new process, on the grid's large cells."""
+    if cell.random or cell.settings["n"] < LARGE:
+        return {}
+    return {who: _alone(cell, who)["mb"] for who in names}
+
+
+def _alone(cell: Cell, who: str) -> dict[str, float]:
+    words = [sys.executable, __file__, "--first", who, json.dumps([cell.name, cell.settings])]
+    return json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+
+
+def _first_here(who: str, text: str) -> dict[str, float]:
+    """Return seconds and MB of a first call; what was imported and made before does not count."""
     name, settings = json.loads(text)
-    return _spent(WORKS[name].make(**settings)[who], 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        work = WORKS[name].make(**settings)[who]
+        before = _megabytes("VmRSS", anew=True)
+        seconds = _spent(work, 1)
+    return {"s": seconds, "mb": _megabytes("VmHWM") - before}
+
+
+def _megabytes(what: str, anew: bool = False) -> float:
+    """Return what Linux says of this process's memory; its peak may be counted anew from here."""
+    if anew:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith(what))
 
 
 # ---- what is told ----
 
 
-def _rows_of(cell: Cell, best: dict[str, float], before: str = "") -> Iterable[dict[str, Any]]:
-    ours = best.pop("mercer")
-    for peer, seconds in best.items():
+def _rows_of(
+    cell: Cell, best: dict[str, float], before: str = "", memory: dict[str, float] | None = None
+) -> Iterable[dict[str, Any]]:
+    memory, ours = memory or {}, best["mercer"]
+    for peer in [name for name in best if name != "mercer"]:
+        seconds = best[peer]
         ratio = seconds / ours
-        print(f"{before}{cell.title:58} {_time(ours)} {_time(seconds)} {ratio:7.2f}  {peer}")
+        room = f"  {memory['mercer']:.0f} beside {memory[peer]:.0f} MB" if memory else ""
+        print(f"{before}{cell.title:58} {_time(ours)} {_time(seconds)} {ratio:7.2f}  {peer}{room}")
         sys.stdout.flush()
         yield {
             "group": cell.group,
@@ -154,6 +189,8 @@ def _rows_of(cell: Cell, best: dict[str, float], before: str = "") -> Iterable[d
             "peer": peer,
             "peer_s": seconds,
             "ratio": ratio,
+            "mercer_mb": memory.get("mercer", ""),
+            "peer_mb": memory.get(peer, ""),
         }
 
 
