@@ -34,8 +34,9 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput, WrongType, name_keywords, refusal, said, speaks, who
+from mercer.errors import InvalidInput, WrongType, available_if, name_keywords, refusal, said, speaks, who
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
+from mercer.estimator.explaining import explain_model, has_function
 from mercer.estimator.messages import (
     explain_parameter,
     explain_points,
@@ -503,6 +504,7 @@ class KernelEstimator(TakesKernel, BaseEstimator):
 
     _state = state.others(*state.SOLVED)  # a model of mercer's own tells more of them
     plan = tell_plan
+    explain = available_if(has_function)(explain_model)
 
     @property
     def function_(self) -> Function:

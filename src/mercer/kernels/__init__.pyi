@@ -29,6 +29,15 @@ from mercer.kernels.dot import (
     Linear as Linear,
     Polynomial as Polynomial,
 )
+from mercer.kernels.factors import (
+    Factor as Factor,
+    NoProduct as NoProduct,
+    Term as Term,
+    Terms as Terms,
+    factor_values as factor_values,
+    groups_of as groups_of,
+    terms_of as terms_of,
+)
 from mercer.kernels.geometry import Geometry as Geometry, geometry_of as geometry_of
 from mercer.kernels.graphs import (
     AttributedPath as AttributedPath,

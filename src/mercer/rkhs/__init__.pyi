@@ -1,3 +1,4 @@
+from mercer.rkhs.explanation import Explanation as Explanation, explain as explain
 from mercer.rkhs.features import (
     feature_values as feature_values,
     few_features as few_features,
@@ -17,4 +18,4 @@ from mercer.rkhs.geometry import (
     mean_embedding as mean_embedding,
 )
 
-__all__ = ["Function", "center", "distance", "distance_to_set", "mean_embedding"]
+__all__ = ["Explanation", "Function", "center", "distance", "distance_to_set", "mean_embedding"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -18,11 +18,14 @@ from mercer.domains import (
     namespace,
     to_host,
 )
-from mercer.errors import InvalidInput, speaking_for, who
+from mercer.errors import InvalidInput, speaking_for, speaks, who
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.memory import require_memory
 from mercer.operators import product_at
 from mercer.rkhs.features import few_features, sums_of_features
+
+if TYPE_CHECKING:
+    from mercer.rkhs.explanation import Explanation
 
 
 def check_weights(weights: Any, n: int) -> np.ndarray:
@@ -286,6 +289,65 @@ class Function:
             return self.kernel.gradient(X, self.points, self.coef)
         columns = [self.kernel.gradient(X, self.points, c) for c in self.coef.T]
         return namespace(columns[0]).stack(columns, -1)
+
+    @speaks
+    def explain(
+        self,
+        X: Any,
+        *,
+        game: str = "marginal",
+        background: Any = None,
+        background_weight: Any = None,
+        interactions: bool = False,
+        groups: Any = None,
+    ) -> Explanation:
+        r"""Return the shares of columns in f(x), its Shapley values, exactly.
+
+        They add up: f(x) = base + Σⱼ φⱼ(x). What f is worth when the columns S are known, v(S), is
+        a game, of which there are three; of a sum of products over columns, such as an `RBF`,
+        shares are an integral in closed form, at a cost of n·p² operations a row of n points and p
+        columns (n·p²·B for a background of B rows).
+
+        Parameters
+        ----------
+        X : collection of n points with columns
+            The rows.
+        game : {"marginal", "background", "baseline"}, default="marginal"
+            "marginal": each column that is not known is drawn by itself from the background, so
+            v(S) is a mean over rows that need not occur; "background": all of them are those of one
+            row of the background, in the mean over these, the game that sampling explainers
+            approximate; any kernel will do, but where it is no product of columns, orders of the
+            columns are drawn and `std` is the standard error. "baseline": the factor of a column
+            that is not known is 1.
+        background : collection of points, optional
+            Rows that stand for what is not known; the points of f, or some of them, by default.
+        background_weight : array, optional
+            Their weights.
+        interactions : bool, default=False
+            Whether to tell what two columns do together as well.
+        groups : list of lists of columns, optional
+            Columns, by name or position, that share as one.
+
+        Returns
+        -------
+        Explanation
+            With ``values``, ``base``, ``columns``, ``data`` and ``interactions``.
+
+        References
+        ----------
+        Owen, "Multilinear extensions of games", 1972; Lundberg and Lee, NeurIPS 2017.
+        """
+        from mercer.rkhs.explanation import explain
+
+        return explain(
+            self,
+            X,
+            game=game,
+            background=background,
+            background_weight=background_weight,
+            interactions=interactions,
+            groups=groups,
+        )
 
     def _vectors(self, X: Any) -> Any:
         """Return canonical points that are rows of numbers."""

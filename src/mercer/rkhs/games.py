@@ -1,0 +1,466 @@
+r"""Shapley values of functions Σᵢ αᵢ k(xᵢ, ·) + b: the shares of columns in a value, exactly.
+
+A game says what f is worth when only the columns S are known, v(S). Where k is a sum of products
+over columns, v(S) is one too, and the Shapley values of a product are an integral,
+
+.. math:: \varphi_j = \sum_i \alpha_i \int_0^1 (a_{ij} - c_{ij})
+    \prod_{l \ne j} (t\,a_{il} + (1 - t)\,c_{il})\,dt,
+
+of a polynomial in t, which Gauss's rule takes exactly (Owen 1972: the multilinear extension along
+the diagonal). Any other f is asked at mixed rows: all of them for few columns, else orders drawn
+at random, with the standard error of the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import comb, factorial
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import Table, is_torch, to_host
+from mercer.errors import InvalidInput, who
+from mercer.kernels import Factor, Term, Terms, factor_values
+from mercer.memory import require_memory
+from mercer.settings import get_config
+from mercer.threads import inheriting, workers
+
+GAMES = ("marginal", "background", "baseline")
+NODES = 32  # of Gauss's rule at most: exact up to 64 columns
+ENTRIES = 2**19  # numbers of an array in flight
+POINTS = 1024  # training points at a time; fixed, so that bits do not depend on memory
+ROWS = 128  # rows of the background at a time
+ENOUGH = 2**16  # values of f a row that are all asked for, before orders are drawn
+ORDERS = 64  # orders drawn for a row, half of them the others backwards
+
+Places = tuple[int, ...]
+
+
+def nodes_for(players: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights on [0, 1] that are exact for the game of so many factors."""
+    t, w = np.polynomial.legendre.leggauss(max(1, min(NODES, (players + 1) // 2)))
+    return 0.5 + 0.5 * t, 0.5 * w
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What a game gives at n rows: shares of p groups of columns in t outputs.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, p, t)
+        The shares.
+    base : ndarray of shape (t,)
+        v(∅), which the shares of a row add to its value.
+    pairs : ndarray of shape (n, p, p, t) or None
+        Interactions of two groups, 0 on the diagonal.
+    std : ndarray of shape (n, p, t) or None
+        Standard errors, or those of the posterior.
+    """
+
+    values: np.ndarray
+    base: np.ndarray
+    pairs: np.ndarray | None = None
+    std: np.ndarray | None = None
+
+
+# ---- Elements: what a group of columns multiplies a term by ----
+
+
+def _exponentials(a: np.ndarray | None, s: np.ndarray | None, degree: int) -> np.ndarray:
+    """Return the coefficients of a·exp(zs) up to z^degree; both have one shape, or are absent."""
+    shape = a.shape if a is not None else s.shape if s is not None else (1, 1)
+    out = np.zeros((degree + 1, *shape))
+    out[0] = 1.0 if a is None else a
+    for k in range(1, degree + 1 if s is not None else 1):
+        out[k] = out[k - 1] * s / k
+    return out
+
+
+def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the product of two truncated power series, whose coefficients are the first axis."""
+    if len(a) == 1:
+        return a * b
+    out = np.zeros(np.broadcast_shapes(a.shape, b.shape))
+    for k in range(len(a)):
+        out[k:] += a[k] * b[: len(b) - k]
+    return out
+
+
+class ProductGame:
+    """The game of one function whose kernel is a sum of products over groups of columns.
+
+    Parameters
+    ----------
+    terms : Terms
+        The kernel.
+    groups : list of tuples of int
+        The groups, which no factor divides.
+    points : canonical collection of N points
+        Those of the function.
+    coef : ndarray of shape (N, t)
+        Its coefficients.
+    game : {"marginal", "background", "baseline"}
+        What stands for a column that is not known.
+    background : canonical collection, optional
+        The rows b of the first two.
+    weights : ndarray, optional
+        Their weights, which sum to 1.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        groups: list[Places],
+        points: Any,
+        coef: np.ndarray,
+        game: str,
+        background: Any = None,
+        weights: np.ndarray | None = None,
+    ):
+        self.groups, self.game = groups, game
+        self.points, self.coef = points, coef
+        self.background, self.weights = background, weights
+        owner = {column: p for p, group in enumerate(groups) for column in group}
+        self.terms = [_Played.of(term, owner) for term in terms.terms]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def shares(self, X: Any, interactions: bool = False) -> Shares:
+        """Return the shares of all groups at some rows.
+
+        Parameters
+        ----------
+        X : canonical collection
+            The rows.
+        interactions : bool, default=False
+            Whether those of pairs are wanted as well.
+        """
+        n, p, t = _size(X), len(self), self.coef.shape[1]
+        room = 8 * n * p * t * (1 + p * interactions)
+        require_memory(room, f"{who()}: the shares of {p} columns in {n} rows", "Give fewer rows")
+        values, base = np.zeros((n, p, t)), np.zeros(t)
+        pairs = np.zeros((n, p, p, t)) if interactions else None
+        for start in range(0, len(self.coef), POINTS):
+            some = slice(start, start + POINTS)
+            part = _take(self.points, some)
+            for term in self.terms:
+                piece = _Piece(self, term, part, self.coef[some])
+                base += piece.base()
+                piece.add(X, values, pairs)
+        if pairs is not None:
+            pairs += pairs.swapaxes(1, 2)
+        return Shares(values, base, pairs)
+
+
+@dataclass(frozen=True)
+class _Played:
+    """A term whose factors are told by the groups that play them."""
+
+    weight: float
+    offset: float
+    degree: int
+    players: tuple[int, ...]
+    factors: tuple[tuple[Factor, ...], ...]
+
+    @classmethod
+    def of(cls, term: Term, owner: dict[int, int]) -> _Played:
+        held: dict[int, list[Factor]] = {}
+        for factor in term.factors:
+            held.setdefault(owner[factor.columns[0]], []).append(factor)
+        players = tuple(sorted(held))
+        factors = tuple(tuple(held[p]) for p in players)
+        return cls(term.weight, term.offset, term.degree, players, factors)
+
+
+class _Piece:
+    """One term of a game at some of the function's points."""
+
+    def __init__(self, game: ProductGame, term: _Played, points: Any, coef: np.ndarray):
+        self.game, self.term, self.points = game, term, points
+        self.coef = term.weight * factorial(term.degree) * coef
+        self.nodes, self.weights = nodes_for(len(term.players))
+        self._kept: list[tuple[np.ndarray, np.ndarray]] | None = None
+
+    def elements(self, X: Any) -> np.ndarray:
+        """Return what each player multiplies by: (degree + 1, players, rows, points)."""
+        degree, count = self.term.degree, len(self.points)
+        out = np.empty((degree + 1, len(self.term.players), _size(X), count))
+        for p, factors in enumerate(self.term.factors):
+            a = s = None
+            for factor in factors:
+                for kernel in factor.kernels:
+                    value = factor_values(kernel, X, self.points, factor.columns)
+                    a = value if a is None else a * value
+                for kernel in factor.inner:
+                    value = factor_values(kernel, X, self.points, factor.columns)
+                    s = value if s is None else s + value
+            out[:, p] = _exponentials(a, s, degree)
+        return out
+
+    def removed(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return blocks of what stands for players that are left out, with their weights.
+
+        Each is of shape (degree + 1, players, rows of the background, points).
+        """
+        if self._kept is not None:
+            return self._kept
+        game, degree = self.game, self.term.degree
+        shape = (degree + 1, len(self.term.players), 1, len(self.points))
+        if game.game == "baseline":
+            one = np.zeros(shape)
+            one[0] = 1.0
+            self._kept = [(one, np.ones(1))]
+            return self._kept
+        mean, blocks = np.zeros(shape), []
+        for start in range(0, len(game.weights), ROWS):  # type: ignore[arg-type]
+            some = slice(start, start + ROWS)
+            b, C = game.weights[some], self.elements(_take(game.background, some))  # type: ignore[index]
+            if game.game == "marginal":
+                mean += np.einsum("kpbi,b->kpi", C, b)[:, :, None]
+            else:
+                blocks.append((C, b))
+        self._kept = blocks or [(mean, np.ones(1))]
+        return self._kept
+
+    def base(self) -> np.ndarray:
+        """Return the value of the empty set, Σᵢ αᵢ Π c."""
+        total = np.zeros(len(self.points))
+        for C, b in self.removed():
+            product = self._lead()
+            for p in range(C.shape[1]):
+                product = _times(product, C[:, p])
+            total += b @ np.broadcast_to(product[-1], (len(b), len(self.points)))
+        return np.asarray(total @ self.coef)
+
+    def _lead(self) -> np.ndarray:
+        return _exponentials(None, np.full((1, 1), self.term.offset), self.term.degree)
+
+    def add(self, X: Any, values: np.ndarray, pairs: np.ndarray | None) -> None:
+        """Add the term's shares at all rows."""
+        players, count = len(self.term.players), len(self.points)
+        if not players:
+            return
+        wide = players * count * (self.term.degree + 1)
+        step = max(1, ENTRIES // wide)
+        at = np.array(self.term.players)
+
+        def work(start: int) -> None:
+            some = slice(start, start + step)
+            A = self.elements(_take(X, some))
+            if self.term.degree:
+                self._by_series(A, some, at, values, pairs)
+            else:
+                self._by_loops(A[0], some, at, values, pairs)
+
+        starts = range(0, _size(X), step)
+        threads = min(get_config().threads, len(starts))
+        self.removed()
+        if threads == 1:
+            for start in starts:
+                work(start)
+            return
+        with workers(threads) as pool:
+            for done in [pool.submit(inheriting(work), start) for start in starts]:
+                done.result()
+
+    def _by_loops(
+        self,
+        A: np.ndarray,
+        some: slice,
+        at: np.ndarray,
+        values: np.ndarray,
+        pairs: np.ndarray | None,
+    ) -> None:
+        from mercer.jit import product_pairs, product_shares
+
+        A = np.ascontiguousarray(A.swapaxes(0, 1))  # rows, players, points
+        gained = np.zeros(A.shape)
+        for C, b in self.removed():
+            C = np.ascontiguousarray(C[0].swapaxes(0, 1))
+            product_shares(A, C, b, self.nodes, self.weights, gained)
+            if pairs is not None:
+                own = np.zeros((len(A), len(at), len(at), self.coef.shape[1]))
+                product_pairs(A, C, b, self.nodes, self.weights, self.coef, own)
+                rows = np.arange(some.start, some.start + len(A))
+                pairs[np.ix_(rows, at, at)] += own
+        values[some, at] += gained @ self.coef
+
+    def _by_series(
+        self,
+        A: np.ndarray,
+        some: slice,
+        at: np.ndarray,
+        values: np.ndarray,
+        pairs: np.ndarray | None,
+    ) -> None:
+        """Add shares of a term of an inner product: power series in place of numbers."""
+        players = A.shape[1]
+        for C_all, b_all in self.removed():
+            for k in range(len(b_all)):
+                C = C_all[:, :, k : k + 1]
+                for t, w in zip(self.nodes, self.weights * b_all[k], strict=True):
+                    mixed = C + t * (A - C)
+                    after = [self._lead()]
+                    for p in reversed(range(1, players)):
+                        after.append(_times(after[-1], mixed[:, p]))
+                    before = _exponentials(None, None, self.term.degree)
+                    for p in range(players):
+                        gain = _times(before, A[:, p] - C[:, p])
+                        gained = _times(gain, after[players - 1 - p])[-1]
+                        values[some, at[p]] += w * (gained @ self.coef)
+                        if pairs is not None:
+                            inner = gain
+                            for q in range(p + 1, players):
+                                both = _times(inner, A[:, q] - C[:, q])
+                                both = _times(both, after[players - 1 - q])[-1]
+                                pairs[some, at[p], at[q]] += w * (both @ self.coef)
+                                inner = _times(inner, mixed[:, q])
+                        before = _times(before, mixed[:, p])
+
+
+def _size(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _take(X: Any, rows: Any) -> Any:
+    return X.take(rows) if isinstance(X, Table) else X[rows]
+
+
+# ---- Any function, asked at mixed rows ----
+
+
+def asked(
+    f: Callable[[Any], np.ndarray],
+    X: np.ndarray,
+    background: np.ndarray,
+    weights: np.ndarray,
+    groups: Sequence[Places],
+    rng: np.random.Generator,
+    interactions: bool = False,
+) -> Shares:
+    """Return the shares in the game of a background for any f of rows of numbers.
+
+    All mixed rows are asked where they are few; else orders are drawn, each with itself backwards,
+    and rows of the background by their weights; `std` is the standard error, of the draws.
+
+    Parameters
+    ----------
+    f : callable
+        From rows to values, of shape (n, t).
+    X : ndarray of shape (n, d)
+        The rows.
+    background, weights : ndarray
+        The rows that stand for what is not known, and their weights, which sum to 1.
+    groups : sequence of tuples of int
+        Columns that are taken together.
+    rng : Generator
+        Decides the orders.
+    interactions : bool, default=False
+        Whether those of pairs are wanted, of few columns.
+    """
+    base = np.asarray(weights @ f(background))
+    p = len(groups)
+    if 2**p * len(background) <= ENOUGH:
+        return _all_subsets(f, X, background, weights, groups, base, interactions)
+    if interactions:
+        raise InvalidInput(
+            f"{who()}: interactions of {p} columns need all of their subsets for a model whose "
+            "kernel is no product; give fewer columns together, by groups=, fewer rows of the "
+            "background, or interactions=False."
+        )
+    return _orders(f, X, background, weights, groups, base, rng)
+
+
+def _mixed(x: np.ndarray, B: np.ndarray, known: np.ndarray, groups: Sequence[Places]) -> np.ndarray:
+    """Return rows of B with the known groups of x, a row of `known` for each."""
+    out = B.copy()
+    for g, group in enumerate(groups):
+        rows = np.flatnonzero(known[:, g])
+        out[np.ix_(rows, list(group))] = x[list(group)]
+    return out
+
+
+def _all_subsets(
+    f: Callable[[Any], np.ndarray],
+    X: np.ndarray,
+    background: np.ndarray,
+    weights: np.ndarray,
+    groups: Sequence[Places],
+    base: np.ndarray,
+    interactions: bool,
+) -> Shares:
+    p, t = len(groups), len(base)
+    known = (np.arange(2**p)[:, None] >> np.arange(p)) & 1
+    sizes = known.sum(axis=1)
+    values = np.zeros((len(X), p, t))
+    pairs = np.zeros((len(X), p, p, t)) if interactions else None
+    for i, x in enumerate(X):
+        worth = np.zeros((2**p, t))
+        step = max(1, ENTRIES // max(1, X.shape[1] * len(background)))
+        for start in range(0, 2**p, step):
+            some = np.arange(start, min(2**p, start + step))
+            rows = np.tile(background, (len(some), 1))
+            told = np.repeat(known[some].astype(bool), len(background), axis=0)
+            found = f(_mixed(x, rows, told, groups)).reshape(len(some), len(background), t)
+            worth[some] = np.einsum("sbt,b->st", found, weights)
+        for j in range(p):
+            without = np.flatnonzero(known[:, j] == 0)
+            share = 1.0 / (p * np.array([comb(p - 1, s) for s in sizes[without]]))
+            values[i, j] = share @ (worth[without | (1 << j)] - worth[without])
+            for k in range(j + 1, p if pairs is not None else 0):
+                free = without[known[without, k] == 0]
+                share = 1.0 / ((p - 1) * np.array([comb(p - 2, s) for s in sizes[free]]))
+                both = worth[free | (1 << j) | (1 << k)] - worth[free | (1 << j)]
+                pairs[i, j, k] = share @ (both - worth[free | (1 << k)] + worth[free])  # type: ignore[index]
+    if pairs is not None:
+        pairs += pairs.swapaxes(1, 2)
+    return Shares(values, base, pairs)
+
+
+def _orders(
+    f: Callable[[Any], np.ndarray],
+    X: np.ndarray,
+    background: np.ndarray,
+    weights: np.ndarray,
+    groups: Sequence[Places],
+    base: np.ndarray,
+    rng: np.random.Generator,
+) -> Shares:
+    p, t, half = len(groups), len(base), ORDERS // 2
+    values, std = np.zeros((len(X), p, t)), np.zeros((len(X), p, t))
+    at_x = f(X)
+    # Rows of the background in turn, as their weights say, so that each counts as it should.
+    places = (np.arange(half) + rng.random()) / half
+    for i, x in enumerate(X):
+        orders = np.array([rng.permutation(p) for _ in range(half)])
+        drawn = np.searchsorted(np.cumsum(weights), places * weights.sum(), side="right")
+        drawn = rng.permutation(np.minimum(drawn, len(background) - 1))
+        gains = np.zeros((half, p, t))
+        for turned in (orders, orders[:, ::-1]):
+            rank = np.argsort(turned, axis=1)
+            known = (rank[:, None, :] <= np.arange(p - 1)[None, :, None]).reshape(-1, p)
+            rows = np.repeat(background[drawn], p - 1, axis=0)
+            between = f(_mixed(x, rows, known, groups)).reshape(half, p - 1, t)
+            ends = f(background[drawn])[:, None], np.broadcast_to(at_x[i], (half, 1, t))
+            path = np.concatenate([ends[0], between, ends[1]], axis=1)
+            step = np.diff(path, axis=1)
+            np.put_along_axis(
+                gains, turned[:, :, None], np.take_along_axis(gains, turned[:, :, None], 1)
+                + 0.5 * step, axis=1,
+            )
+        values[i] = gains.mean(axis=0)
+        std[i] = gains.std(axis=0, ddof=1) / half**0.5
+        # The gains of an order add up to f(x) − f(b): what the draw of b left over is shared out.
+        left = at_x[i] - base - values[i].sum(axis=0)
+        values[i] += left / p
+    return Shares(values, base, None, std)
+
+
+def host_rows(X: Any) -> Any:
+    """Return rows of numbers in main memory; other points as they are."""
+    return to_host(X) if is_torch(X) else X
+
