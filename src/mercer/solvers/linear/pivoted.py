@@ -12,7 +12,7 @@ from scipy.linalg.blas import dgemv
 from mercer.checks import as_reals, check_index, check_number, random_source
 from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
-from mercer.lapack import dgemm, dtrsm, eigh, product
+from mercer.lapack import dgemm, dtrsm, eigh, product, times
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
 from mercer.solvers.base import (
@@ -377,6 +377,7 @@ class NystromPreconditioner:
             )
         root = self._root if R.ndim == 1 or np.ndim(self._root) == 0 else self._root[:, None]
         scaled = R * root
-        scaled -= self._W.T @ (self._W @ scaled)
+        # By the BLAS of symmetric products, with which these take turns (`times` tells why).
+        scaled -= times(self._W.T, times(self._W, scaled))
         scaled *= root
         return np.asarray(scaled)
