@@ -5,8 +5,9 @@ product. SciPy's wrappers of BLAS, and of half of LAPACK, have all that and hold
 wait for one another, and Ctrl-C for the end of a factorisation. The functions here call what SciPy
 offers to Cython, by its address, where that is what is expected, and SciPy's wrappers where not.
 
-Those that bear a name of SciPy's have its arguments and its bits. What takes no noticeable time
-goes to SciPy as it is; the rest is waited for in `mercer.threads.listening`.
+Those that bear a name of SciPy's have its arguments and, of as many threads, its bits: how many
+BLAS has is decided by `mercer.threads.blas_for`. What takes no noticeable time goes to SciPy as it
+is; the rest is waited for in `mercer.threads.listening`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import LinAlgError, blas, lapack
 
-from mercer.threads import ALONE, listening, single_threaded_blas
+from mercer.threads import blas_for, listening
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -207,9 +208,11 @@ def heard(function: Callable, A: Any, *args: Any, **options: Any) -> Any:
     *args, **options : object
         What else it takes.
     """
-    if 5 * A.size * min(A.shape[-2:]) < LONG:
-        return function(A, *args, **options)
-    return listening(function, A, *args, **options)
+    rows = max(A.shape[-2:])
+    with blas_for(rows) if rows > UNSHARED else nullcontext():
+        if 5 * A.size * min(A.shape[-2:]) < LONG:
+            return function(A, *args, **options)
+        return listening(function, A, *args, **options)
 
 
 def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -262,19 +265,18 @@ def _in_place(name: str, A: np.ndarray, lower: int, overwrite: int) -> tuple[np.
     return c, _run(name, *letters, n, c, n)
 
 
-def _alone_if_few(routine: F) -> F:
-    """Hold BLAS to one thread in a factorisation of few rows, over which several would wait."""
+def _as_pays(routine: F) -> F:
+    """Let BLAS have as many threads as pay for the rows of the first matrix."""
 
     @wraps(routine)
     def held(a: np.ndarray, *args: Any, **options: Any) -> Any:
-        few = UNSHARED < len(a) <= ALONE
-        with single_threaded_blas() if few else nullcontext():
+        with blas_for(a) if len(a) > UNSHARED else nullcontext():
             return routine(a, *args, **options)
 
     return cast(F, held)
 
 
-@_alone_if_few
+@_as_pays
 def dpotrf(
     a: np.ndarray, lower: int = 0, clean: int = 1, overwrite_a: int = 0
 ) -> tuple[np.ndarray, int]:
@@ -287,7 +289,7 @@ def dpotrf(
     return c, info
 
 
-@_alone_if_few
+@_as_pays
 def dpotri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return a triangle of the inverse of what has the Cholesky factor c, and LAPACK's info."""
     if _is_short("dpotri", 2 * len(c) ** 3 / 3):
@@ -295,7 +297,7 @@ def dpotri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dpotri", c, lower, overwrite_c)
 
 
-@_alone_if_few
+@_as_pays
 def dtrtri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return the inverse of a triangular matrix, and LAPACK's info."""
     if _is_short("dtrtri", len(c) ** 3 / 3):
@@ -303,7 +305,7 @@ def dtrtri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dtrtri", c, lower, overwrite_c)
 
 
-@_alone_if_few
+@_as_pays
 def dlauum(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return a triangle of LᵀL or UUᵀ, and LAPACK's info."""
     if _is_short("dlauum", len(c) ** 3 / 3):
@@ -311,7 +313,7 @@ def dlauum(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dlauum", c, lower, overwrite_c)
 
 
-@_alone_if_few
+@_as_pays
 def dpstrf(
     a: np.ndarray, tol: float = -1.0, lower: int = 0
 ) -> tuple[np.ndarray, np.ndarray, int, int]:
@@ -325,6 +327,7 @@ def dpstrf(
     return c, pivots, rank.value, info
 
 
+@_as_pays
 def dpotrs(c: Any, b: Any, lower: int = 0, overwrite_b: int = 0) -> tuple[np.ndarray, int]:
     """Return the solution for several right-hand sides, from a Cholesky factor, and the info."""
     if b.ndim != 2 or _is_short("dpotrs", 2 * b.size * len(c)):
@@ -418,6 +421,7 @@ def cho_solve(factor: tuple, b: np.ndarray) -> np.ndarray:
     return np.asarray(dpotrs(c, np.asarray(b), lower=int(lower))[0])
 
 
+@_as_pays
 def eigh(
     a: np.ndarray,
     driver: str = "evr",
@@ -458,6 +462,7 @@ def eigh(
     return values if eigvals_only else (values, vectors[:, : found.value])
 
 
+@_as_pays
 def svd(a: np.ndarray, overwrite_a: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the thin singular value decomposition of finite numbers."""
     m, n = a.shape

@@ -68,7 +68,7 @@ def test_what_a_tile_raises_arrives_and_blas_is_restored(kernel, threads, X):
     after = {i["filepath"]: i["num_threads"] for i in threadpool_info()}
     assert {k: after[k] for k in before} == before
     assert threading.active_count() == running
-    assert tiles.single_threaded_blas._inside == 0
+    assert tiles.single_threaded_blas.limit is None
 
 
 def test_the_rest_is_not_computed_after_an_exception(X):
@@ -240,7 +240,7 @@ def test_one_thread_failing_does_not_disturb_another(rng):
             np.testing.assert_array_equal(future.result(), expected)
         for future in futures[::2]:
             future.result()
-    assert tiles.single_threaded_blas._inside == 0
+    assert tiles.single_threaded_blas.limit is None
 
 
 # --------------------------------------------------------------------------------- progress
