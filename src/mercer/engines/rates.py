@@ -42,6 +42,7 @@ DEVICE_EDGE = 4096  # on a GPU
 FEWEST, MOST = 3, 8  # runs of a measurement of the machine: most of them may be interrupted
 PATIENCE = 0.015  # seconds after which the fewest are enough
 LONG = 0.01  # seconds that a measurement of a kernel should take
+SHORT = 2e-4  # the same where somebody waits for it
 WHOLE = 0.08  # seconds after which no other one is begun
 LARGEST = 2048  # points on each side of a tile measured
 CACHE = ("MERCER_CACHE_DIR", "NUMBA_CACHE_DIR")  # variables that name the folder of the file
@@ -206,10 +207,8 @@ def _host_rates(largest: int) -> Rates:
     flops = 2.0 * product**3
     gemm = flops / _best(lambda: A @ A)
     gemm_single = flops / _best(lambda: single @ single)
-    start = time.perf_counter()
-    C = np.ones((largest, largest))
-    touch = C.nbytes / max(time.perf_counter() - start, 1e-9)
-    v = np.ones(largest)
+    touch = 8.0 * largest**2 / _best(lambda: np.ones((largest, largest)))
+    C, v = np.ones((largest, largest)), np.ones(largest)
     read = C.nbytes / _best(lambda: C @ v)
     time.sleep(PAUSE)  # two libraries that compute in turn fight for the cores
     symmetric = C.nbytes / _best(lambda: dsymv(1.0, C.T, v, lower=1))
@@ -249,7 +248,7 @@ def _device_rates(device: str) -> Rates:
     return Rates(gemm, gemm_single, potrf, read, read)
 
 
-def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
+def kernel_rate(kernel: Any, X: Any, random_state: int = 0, hasty: bool = False) -> KernelRate:
     """Return what values of a kernel cost on these points, from a tile of a few of them.
 
     The tile grows until it takes a hundredth of a second; so it does for a kernel of a nanosecond
@@ -264,7 +263,10 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
         Points to draw from.
     random_state : int, default=0
         Which points.
+    hasty : bool, default=False
+        Whether a measurement that takes a fiftieth of that time will do.
     """
+    long = SHORT if hasty else LONG
     n = kernel.domain.size(X)
     if not kernel.domain.holds_points:  # given: a value is one that is read
         return KernelRate(8.0 / machine_rates().read)
@@ -276,7 +278,7 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
         tiles = [_tile(kernel, X, rng, size) for _ in range(2)]  # one may have been interrupted
         prepared, compared = (max(min(pair), 1e-9) for pair in zip(*tiles, strict=True))
         late = time.perf_counter() - begun > WHOLE
-        if size >= largest or compared > LONG or late:
+        if size >= largest or compared > long or late:
             return KernelRate(compared / size**2, prepared / (2 * size))
         size = min(4 * size, largest)
 

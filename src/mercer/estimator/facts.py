@@ -35,6 +35,7 @@ PROBED = 64  # points that tell how many features are zero
 SPARSE = 0.1  # share of entries up to which sparse products are worth it
 LOOKED_AT = 2000  # points that decide on words such as "median" in a plan
 SAMPLE = 400  # points of a sketch, at most
+PART = 15  # one point in so many, at most, in the sketch of a fit that waits for it
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
 MAPPED = 256  # points whose features are timed
 CLEAR = 1e-11  # of the largest k(z, z): below, a centre adds nothing
@@ -137,13 +138,19 @@ class Study:
     ):
         self.kernel, self.X, self.seed = kernel, X, random_state
         self.facts: Facts = facts_of(kernel, X, outputs)
-        self._measures = True
+        self._measures, self._hasty = True, False
         self._rates, self._sketch = rates, sketch
 
     def unmeasured(self) -> Study:
         """Return the same study without times and errors, which take a moment to measure."""
         other = copy(self)
         other._measures = False
+        return other
+
+    def hasty(self) -> Study:
+        """Return the same study with fewer points looked at, for a fit that waits for its plan."""
+        other = copy(self)
+        other._hasty = True
         return other
 
     @property
@@ -160,6 +167,7 @@ class Study:
             return None
         if self._sketch is None:
             self._sketch = Sketch(self.kernel, self.X, self.seed)
+            self._sketch.hasty = self._hasty
         return self._sketch
 
     def seconds(self, *flops: float, entries: float = 0.0, reads: float = 0.0) -> float | None:
@@ -284,6 +292,8 @@ def _outputs(model: Any, y: Any) -> int:
 class Sketch:
     """The kernel on a few points: what it costs, its eigenvalues, and what centres leave of it."""
 
+    hasty = False  # whether somebody waits, so that fewer points have to do
+
     def __init__(self, kernel: Kernel, X: Any, random_state: int = 0):
         if isinstance(X, RowBlocks):
             X = kernel.domain.check(_spread(X, random_state, kernel.domain), "X")
@@ -292,7 +302,7 @@ class Sketch:
     @cached_property
     def rate(self) -> KernelRate:
         """Seconds a kernel value and a point."""
-        return kernel_rate(self.kernel, self.X, self.seed)
+        return kernel_rate(self.kernel, self.X, self.seed, self.hasty)
 
     @cached_property
     def features(self) -> float:
@@ -313,6 +323,7 @@ class Sketch:
         affordable = int(math.sqrt(PATIENCE / max(self.rate.entry, 1e-12)))
         room = math.isqrt(get_config().memory // 64)  # of K, and of what is made of it
         s = max(1, min(n, SAMPLE, max(16, affordable), room))
+        s = min(s, max(16, n // PART)) if self.hasty else s
         return np.random.default_rng(self.seed).permutation(n)[:s]
 
     @cached_property

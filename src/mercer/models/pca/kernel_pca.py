@@ -96,6 +96,7 @@ SMALL = 200  # points up to which all eigenvalues cost less than products with t
 OPEN = 2000  # the same where a share of the variance is asked for
 WIDE = 2  # so many times more features than points, or columns, are worth centring one by one
 PRODUCTS = 15  # block products of a subspace iteration, as a rule
+NARROW = 3.0  # times that products with a few columns take as long as their operations would
 PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK take as long as
 
 
@@ -175,7 +176,7 @@ def plan_components(model: Any, study: Study) -> Plan:
         width = (k if want.count is not None else 16) + 10
         kept = 9 * n * n <= facts.budget
         once = 0.5 * n * n * (1 if kept else PRODUCTS)
-        time = study.seconds(2.0 * n * n * width * PRODUCTS, entries=once)
+        time = study.seconds(NARROW * 2.0 * n * n * width * PRODUCTS, entries=once)
         more = 8 * n * 16 * width + facts.tiles + base
         space = 8 * n * (2 * min(n, 3 * width) + 4 * width)  # what the iteration asks for
         cost = Cost(max(8 * n * n if kept else 0, space), time, more)
