@@ -122,6 +122,17 @@ def blas_for(rows: Any) -> AbstractContextManager:
     return single_threaded_blas(threads) if threads < (os.cpu_count() or 1) else nullcontext()
 
 
+#: Kernel values up to which our own threads are not started beside busy cores: who waits for the
+#: last of them waits until it has had its turn.
+FEW_VALUES = 2**22
+
+
+def threads_for(values: float) -> int:
+    """Return how many threads of our own pay for work on so many values: one or all allowed."""
+    threads = get_config().threads
+    return 1 if threads > 1 and values <= FEW_VALUES and is_crowded() else threads
+
+
 def is_crowded() -> bool:
     """Whether other processes keep so many cores busy that less than half of ours would be idle.
 

@@ -27,7 +27,7 @@ from mercer.engines.device import full_precision
 from mercer.errors import InvalidInput
 from mercer.memory import USUAL_TILE, free_memory, on_gpu, require_memory, smaller_tiles
 from mercer.settings import get_config
-from mercer.threads import Progress, inheriting, single_threaded_blas, workers
+from mercer.threads import Progress, inheriting, single_threaded_blas, threads_for, workers
 
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
@@ -60,7 +60,7 @@ def run_tiles(
                 work(task)
                 progress.step()
         return None
-    if threads == 1:
+    if threads == 1 or (_light(bound) and threads_for(bound.shape[0] * bound.shape[1]) == 1):
         with single_threaded_blas():
             for task in tasks:
                 work(task)
