@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -27,6 +28,7 @@ from mercer.memory import free_on
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Cost, Facts, seconds_of
+from mercer.threads import single_threaded_blas
 
 FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
 SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
@@ -35,7 +37,7 @@ PROBED = 64  # points that tell how many features are zero
 SPARSE = 0.1  # share of entries up to which sparse products are worth it
 LOOKED_AT = 2000  # points that decide on words such as "median" in a plan
 SAMPLE = 400  # points of a sketch, at most
-PART = 15  # one point in so many, at most, in the sketch of a fit that waits for it
+PART, FEW = 15, 128  # one point in so many, but these, in the sketch of a fit that waits for it
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
 MAPPED = 256  # points whose features are timed
 CLEAR = 1e-11  # of the largest k(z, z): below, a centre adds nothing
@@ -302,7 +304,8 @@ class Sketch:
     @cached_property
     def rate(self) -> KernelRate:
         """Seconds a kernel value and a point."""
-        return kernel_rate(self.kernel, self.X, self.seed, self.hasty)
+        with self._calm():
+            return kernel_rate(self.kernel, self.X, self.seed, self.hasty)
 
     @cached_property
     def features(self) -> float:
@@ -323,7 +326,7 @@ class Sketch:
         affordable = int(math.sqrt(PATIENCE / max(self.rate.entry, 1e-12)))
         room = math.isqrt(get_config().memory // 64)  # of K, and of what is made of it
         s = max(1, min(n, SAMPLE, max(16, affordable), room))
-        s = min(s, max(16, n // PART)) if self.hasty else s
+        s = min(s, max(FEW, n // PART)) if self.hasty else s
         return np.random.default_rng(self.seed).permutation(n)[:s]
 
     @cached_property
@@ -334,7 +337,12 @@ class Sketch:
     @cached_property
     def gram(self) -> np.ndarray:
         """The kernel matrix of some points."""
-        return self._values(in_double(self.kernel.domain.subset(self.X, self.index)))
+        with self._calm():
+            return self._values(in_double(self.kernel.domain.subset(self.X, self.index)))
+
+    def _calm(self) -> AbstractContextManager:
+        """Wake no threads of NumPy's BLAS, which would disturb what SciPy's does next."""
+        return single_threaded_blas() if self.hasty else nullcontext()
 
     def _values(self, A: Any, B: Any = None) -> np.ndarray:
         return np.asarray(gram_of(self.kernel, A, B).to_dense(), dtype=float)

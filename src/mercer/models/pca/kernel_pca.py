@@ -92,7 +92,8 @@ def check_components(model: Any, kernel: Kernel) -> Wanted:
 # ---- Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned ----
 
 
-SMALL = 200  # points up to which all eigenvalues cost less than products with the matrix
+SMALL = 280  # points up to which all eigenvalues cost less than products with the matrix
+FEW = 400  # points up to which their matrix is decomposed faster than features that are not few
 OPEN = 2000  # the same where a share of the variance is asked for
 WIDE = 2  # so many times more features than points, or columns, are worth centring one by one
 PRODUCTS = 15  # block products of a subspace iteration, as a rule
@@ -142,7 +143,13 @@ def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
         return word
     columns = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
     most = WIDE * max(n, columns)
-    if D is not None and D <= most and features_fit(n, D, sp.issparse(X), get_config().memory):
+    matrix = D is not None and SMALL // 3 < n <= FEW and _few(n, want) and n < THIN * D
+    if (
+        D is not None
+        and not matrix
+        and D <= most
+        and features_fit(n, D, sp.issparse(X), get_config().memory)
+    ):
         return "features"
     if n <= SMALL or (want.share is not None and n <= OPEN) or not (_few(n, want) or want.share):
         some = want.count is not None and want.count < n / 2 and get_config().engine != "torch"
