@@ -212,7 +212,6 @@ def _host_rates(largest: int) -> Rates:
     read = C.nbytes / _best(lambda: C @ v)
     time.sleep(PAUSE)  # two libraries that compute in turn fight for the cores
     symmetric = C.nbytes / _best(lambda: dsymv(1.0, C.T, v, lower=1))
-    del A, single, C
     B = np.empty((factor, factor), order="F")
 
     def factorise() -> None:
