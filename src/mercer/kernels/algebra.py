@@ -264,6 +264,11 @@ class SumBound(CombinedBound):
         first, second = (part.fused() for part in self.parts)
         return None if first is None or second is None else first.plus(second)
 
+    def gradient(self, coef: Any) -> Any:
+        """Return the sum of the gradients, where both parts need no tiles."""
+        first, second = (part.gradient(coef) for part in self.parts)
+        return None if first is None or second is None else first + second
+
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile, for which no kernel value is needed."""
         return self._strung(part.pull_theta(rows, cols, C) for part in self.parts)
@@ -356,6 +361,14 @@ class ProductBound(CombinedBound):
             return None if part is None else part.scaled(float(self.parts[scaled[0]].kernel.value))
         first, second = (part.fused() for part in self.parts)
         return None if first is None or second is None else first.by(second)
+
+    def gradient(self, coef: Any) -> Any:
+        """Return c times the gradient of the other factor, where it needs no tiles."""
+        scaled = self._scaled()
+        part = None if scaled is None else self.parts[scaled[1]].gradient(coef)
+        if scaled is None or part is None:
+            return None
+        return part * float(self.parts[scaled[0]].kernel.value)
 
     def _scaled(self) -> tuple[int, int] | None:
         """Return which factor is a constant and which is not."""

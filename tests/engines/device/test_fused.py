@@ -90,6 +90,15 @@ assert (r * mercer.Matern(nu=0.7))._bind(X, Z).fused() is None
 assert (r * r * m * m)._bind(X, Z).fused() is None  # four measures
 assert mercer.Matern(nu=0.7)._bind(X, Z).fused() is None
 
+for kernel in (r, m, 2.0 * r + m, mercer.RBF(np.arange(1.0, 6.0)), mercer.RationalQuadratic(alpha=0.7)):
+    for kind in (torch.float32, torch.float64):  # gradients are products with the slope
+        c = torch.randn(70, generator=g).to(kind)
+        assert kernel._bind(X.to(kind), Z.to(kind)).gradient(c) is not None, kernel
+        got = kernel.gradient(X.to(kind), Z.to(kind), c)
+        want = torch.as_tensor(kernel.gradient(X.double().numpy(), Z.double().numpy(), c.double().numpy()))
+        assert float((got - want).norm() / want.norm()) < (3e-6 if kind == torch.float32 else 1e-13), kernel
+assert mercer.Matern(nu=0.5)._bind(X, Z).gradient(torch.ones(70)) is None  # a kink
+
 # an exact fit whose matrix there is no room for: products in float32, residuals in float64
 from mercer import KernelRidge
 from mercer.models.ridge import cg
@@ -132,11 +141,12 @@ def test_without_a_gpu_plain_tiles_are_used():
 def test_a_triton_that_cannot_multiply_in_double_precision_is_not_used(monkeypatch):
     from mercer.engines.device import fused
 
-    def launch(sides, V):
+    def launch(sides, profile, V):
         if V.shape[1] > 1:  # as Triton 3.0
             raise AssertionError("Unsupported dtype fp64")
         return V
 
     monkeypatch.setattr(fused, "_launch", launch)
+    monkeypatch.setattr(fused, "_halves", lambda z, *how, **kinds: (z, z[:, 0]))
     with pytest.warns(RuntimeWarning, match="Triton cannot run on cpu .*fp64"):
         assert not fused._runs_on.__wrapped__("cpu")
