@@ -572,10 +572,11 @@ def _halves(z: Any, scale: float, width: int, first: bool) -> tuple[Any, Any]:
     from mercer.engines.device.triton import halve
 
     n, d = z.shape
-    out = torch.zeros(n, width, dtype=torch.float16, device=z.device)
-    norms = torch.zeros(n, dtype=torch.float64, device=z.device)
-    if n and d:
-        columns = 1 << (d - 1).bit_length()
+    out = torch.empty(n, width, dtype=torch.float16, device=z.device)
+    norms = torch.empty(n, dtype=torch.float64, device=z.device)
+    out[:, 3 * d :] = 0.0
+    if n:
+        columns = 1 << max(0, d - 1).bit_length()
         rows = max(1, 4096 // columns)
         halve[(-(-n // rows),)](
             z.contiguous(), out, norms, n, d, scale, WIDTH=width, FIRST=first, D=columns, BM=rows

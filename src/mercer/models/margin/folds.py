@@ -167,8 +167,9 @@ def machines_of_folds(
             continue
         check_price(model, float(prices[whole].max(initial=0.0)), data, rows)
         chosen = parts
-        if tasks[0].index is None and rows.in_memory:
-            # Problems of all points, the others without weight: rows are read as they lie.
+        if tasks[0].index is None:
+            # Problems of all points, the others without weight: rows are read as they lie, and
+            # values at the others come with the solution.
             weights = np.zeros(len(data.y))
             weights[train] = data.weights[train]
             chosen, data = tasks, replace(data, weights=weights)
@@ -257,6 +258,10 @@ def values_at(rows: Rows, machines: Sequence[Machine], at: np.ndarray) -> np.nda
     """
     out = np.empty((len(at), len(machines)))
     for k, machine in enumerate(machines):
+        product = machine.solution.extra.get("product")
+        if not rows.in_memory and machine.index is None and product is not None:
+            out[:, k] = product[at] + machine.intercept
+            continue
         some = np.flatnonzero(machine.coef)
         f = np.zeros(len(at))
         rows.add(f, some if machine.index is None else machine.index[some], machine.coef[some], at)

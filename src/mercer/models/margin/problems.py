@@ -84,14 +84,18 @@ def solve_all(
     `starts` has an array or None for each problem.
     """
     clock = Clock(solver.max_time)
-    begun = [0] * len(problems)
+    found = None
     if solver.max_iter is None and solver.callback is None:  # which count the steps of one
         found = descend_together(problems, rows, solver.tol, clock, starts)
-        starts, begun = (starts, begun) if found is None else found
+        starts = starts if found is None else found.starts
 
     def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
-        solution = go_on(i, callback)
-        return replace(solution, n_iter=solution.n_iter + begun[i]) if begun[i] else solution
+        if found is None:
+            return go_on(i, callback)
+        small = len(problems[i].p) <= SMALL
+        proven = None if small else found.solutions[i]
+        solution = proven or go_on(i, callback)
+        return solution if proven else replace(solution, n_iter=solution.n_iter + found.steps[i])
 
     def go_on(i: int, callback: Callable[[dict], Any] | None) -> Solution:
         problem, start, taken = problems[i], None if starts is None else starts[i], 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -362,10 +363,14 @@ def _side_by_side(
     late: Callable[[], bool],
 ) -> Iterator[Iterable[np.ndarray]]:
     """Yield what `walk_together` does, all folds and all C solved at once on the device of rows."""
-    each = [(walk, C) for walk, mine in zip(walks, Cs, strict=True) for C in mine]
     if late():
         return
-    jobs = [(clone(w.model).set_params(C=float(C)), w.data, w.train, None) for w, C in each]
+    jobs: list[Any] = []
+    for walk, mine in zip(walks, Cs, strict=True):
+        for C in mine:
+            model = copy.copy(walk.model)
+            model.C = float(C)
+            jobs.append((model, walk.data, walk.train, None))
     found = iter(machines_of_folds(jobs, walks[0].rows))
     for walk, mine in zip(walks, Cs, strict=True):
         values = []

@@ -2,13 +2,15 @@
 
 Classes, folds and values of C are problems of one K. Each outer round takes a working set for
 every problem at once, solves all the blocks in one program, and brings all gradients up to date by
-one product of K with as many columns as there are problems. Where a problem ends is the start from
-which `SMO` goes on, as a rule by no step at all: it is `SMO` that judges.
+one product of K with as many columns as there are problems. Where rows are float64, Ka is computed
+anew at the end, for all problems at once, and what proves to be solved is. The others, and all of
+rows in float32, have a start from which `SMO` goes on, as a rule by no step at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ import numpy as np
 from mercer.checks import Clock
 from mercer.engines.device import full_precision, pair_blocks
 from mercer.memory import free_memory
+from mercer.solvers.base import Solution
 from mercer.solvers.box.problem import BoxQP, CheckedBox
 from mercer.solvers.box.rows import Rows
+from mercer.solvers.box.smo import told
 
 SIZE = 256  # variables of a working set
 FRESH = SIZE // 4  # of them taken for their gradients' sake from each side; the others stay
@@ -29,10 +33,29 @@ GATHERED = 3  # rows of K are gathered where they are less than one in so many
 ARRAYS = 16  # of a number for each variable of each problem that are alive at once
 
 
+@dataclass(frozen=True)
+class Together:
+    """Where problems end that were solved side by side.
+
+    Attributes
+    ----------
+    starts : list of ndarray
+        Coefficients.
+    steps : list of int
+        Steps that they took.
+    solutions : list of Solution or None
+        What is proven to be solved.
+    """
+
+    starts: list[Any]
+    steps: list[int]
+    solutions: list[Solution | None]
+
+
 def descend_together(
     problems: Sequence[BoxQP], rows: Rows, tol: float, clock: Clock, starts: Any = None
-) -> tuple[list[np.ndarray], list[int]] | None:
-    """Return where problems end that are solved side by side, and the steps taken for each.
+) -> Together | None:
+    """Return where problems end that are solved side by side.
 
     None where there is nothing to gain: of one problem, of rows in main memory, or of a device that
     has no room for all of them; and where a problem does not hold one sum.
@@ -61,15 +84,35 @@ def descend_together(
     most = max(len(box.p) for box in boxes)
     each = 8 * (ARRAYS * (max(most, rows.n) + 1) + 3 * SIZE**2)
     step = int(max(1, min(len(problems), free_memory(rows.store) // (2 * each))))
-    found: list[np.ndarray] = []
-    steps: list[int] = []
+    found = Together([], [], [])
     with full_precision():
         for first in range(0, len(problems), step):
             part = slice(first, first + step)
-            some, taken = _Descent(boxes[part], begins[part], rows).run(tol, clock)
-            found += some
-            steps += taken
-    return found, steps
+            descent = _Descent(boxes[part], begins[part], rows)
+            ends, steps = descent.run(tol, clock)
+            for box, a in zip(boxes[part], ends, strict=True):
+                box.settle(a)
+            found.starts.extend(ends)
+            found.steps.extend(steps)
+            if rows.exact:
+                products = descent.products(ends)
+                each = zip(boxes[part], ends, products, steps, strict=True)
+                found.solutions.extend(_proven(*one, rows, tol) for one in each)
+            else:
+                found.solutions.extend([None] * len(ends))
+    return found
+
+
+def _proven(
+    box: CheckedBox, a: np.ndarray, product: np.ndarray, steps: int, rows: Rows, tol: float
+) -> Solution | None:
+    """Return the solution that a point is proven to be, from Ka at all points; None if it is not."""
+    point = box.judge(a, product[box.index], rows.diagonal[box.index])
+    if not point.is_proven(tol):
+        return None
+    if box.repeats:
+        product = product[np.unique(box.index)]
+    return told(point, a, product, steps, True, tol, "", {"outer": 0, "rows": rows.computed})
 
 
 def _suits(problem: BoxQP) -> bool:
@@ -93,7 +136,7 @@ class _Descent:
             numbers[:, k, :size] = box.p, box.lower, box.upper, box.feasible(start)
         self.torch, self.m = torch, m
         wide = {"dtype": torch.float64}
-        self.at = self.K.new_tensor(at, dtype=torch.int64)
+        self.points = self.at = self.K.new_tensor(at, dtype=torch.int64)
         self.p, self.lower, self.upper, self.a = (self.K.new_tensor(v, **wide) for v in numbers)
         self.f = self.K.new_zeros((count, rows.n), **wide)  # Ka
         if numbers[3].any():
@@ -134,6 +177,15 @@ class _Descent:
                 self._solve(chosen, G, violation)
         a = out.cpu().numpy()
         return [a[k, :size].copy() for k, size in enumerate(self.sizes)], steps.tolist()
+
+    def products(self, ends: Sequence[np.ndarray]) -> np.ndarray:
+        """Return Ka of every problem, at all points."""
+        change = np.zeros((len(ends), self.points.shape[1]))
+        for row, end in zip(change, ends, strict=True):
+            row[: len(end)] = end
+        self.f = self.f.new_zeros((len(ends), len(self.K)))
+        self._add(self.points, self.f.new_tensor(change))
+        return self.f.cpu().numpy()
 
     def _keep(self, alive: Any) -> None:
         """Go on with some of the problems."""
