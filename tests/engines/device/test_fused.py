@@ -46,16 +46,20 @@ for kernel in kernels:
         e = error(kernel, X, Z, t)
         assert e < 2e-6, (kernel, t, e)
 three = r.on([0, 2]) * m.on([1]) + mercer.Polynomial(2)
-for kernel in (r * m, r + m, 0.5 * r * (2.0 * m + r), three, r.on([0]) * r.on([1, 2]) * m.on([3, 4]),
+for kernel in (r * m, r + m, 0.5 * r * (2.0 * m + r), three,
+               r.on([0]) * r.on([1, 2]) * m.on([3, 4]),
                r + m + mercer.RBF(0.7) + mercer.Linear(), r * mercer.Laplacian(2.0), 3.0 * (r + m)):
     for t in (1, 3):  # sums and products, of columns of their own too, in one program
         assert error(kernel, X, Z, t) < 2e-6, kernel
-assert len((r * m)._bind(X, Z).fused().measures) == 2 and len(three._bind(X, Z).fused().measures) == 3
+count = lambda kernel: len(kernel._bind(X, Z).fused().measures)
+assert count(r * m) == 2 and count(three) == 3
 for c, few in ((0.05, True), (1.0, False)):  # 2^(xᵀy) between diagonal matrices, or not
-    assert (mercer.RBF(1.0)._bind(X * c * 4, Z * c * 4).fused().measures[0].sides.alone is not None) == few
+    sides = r.__class__(1.0)._bind(X * c * 4, Z * c * 4).fused().measures[0].sides
+    assert (sides.alone is not None) == few
 for c in (0.05, 0.3, 1.0):
     for t in (1, 3):
-        assert error(mercer.RBF(1.0), 4 * c * X, 4 * c * Z, t) < 4e-6 * max(1.0, 16 * c * c), c
+        e = error(mercer.RBF(1.0), 4 * c * X, 4 * c * Z, t)
+        assert e < 4e-6 * max(1.0, 16 * c * c), (c, e)
 huge = torch.full((70, 1), 1e30)
 e = mercer.RBF(1.0)._bind(X, Z).fused()
 want = torch.as_tensor(mercer.RBF(1.0)(X.double().numpy(), Z.double().numpy())) @ huge.double()
@@ -90,13 +94,15 @@ assert (r * mercer.Matern(nu=0.7))._bind(X, Z).fused() is None
 assert (r * r * m * m)._bind(X, Z).fused() is None  # four measures
 assert mercer.Matern(nu=0.7)._bind(X, Z).fused() is None
 
-for kernel in (r, m, 2.0 * r + m, mercer.RBF(np.arange(1.0, 6.0)), mercer.RationalQuadratic(alpha=0.7)):
+for kernel in (r, m, 2.0 * r + m, mercer.RBF(np.arange(1.0, 6.0)),
+               mercer.RationalQuadratic(alpha=0.7)):
     for kind in (torch.float32, torch.float64):  # gradients are products with the slope
         c = torch.randn(70, generator=g).to(kind)
         assert kernel._bind(X.to(kind), Z.to(kind)).gradient(c) is not None, kernel
         got = kernel.gradient(X.to(kind), Z.to(kind), c)
-        want = torch.as_tensor(kernel.gradient(X.double().numpy(), Z.double().numpy(), c.double().numpy()))
-        assert float((got - want).norm() / want.norm()) < (3e-6 if kind == torch.float32 else 1e-13), kernel
+        want = kernel.gradient(*(v.double().numpy() for v in (X, Z, c)))
+        e = float((got - torch.as_tensor(want)).norm()) / np.linalg.norm(want)
+        assert e < (3e-6 if kind == torch.float32 else 1e-13), (kernel, e)
 assert mercer.Matern(nu=0.5)._bind(X, Z).gradient(torch.ones(70)) is None  # a kink
 
 # an exact fit whose matrix there is no room for: products in float32, residuals in float64

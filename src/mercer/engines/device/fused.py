@@ -419,14 +419,15 @@ class Fused:
     def _multiply(self, V: Any, turned: bool) -> Any:
         import torch
 
-        sides = [measure.sides for measure in self.measures]
+        sides: list[_Sides] = [measure.sides for measure in self.measures]
         sides = [side.turned() for side in sides] if turned else sides
+        alone = sides[0].alone if len(sides) == 1 else None
         left, right = sides[0].left, sides[0].right
         n, t = len(left), V.shape[1]
         scale = None
-        if len(sides) == 1 and sides[0].alone is not None and n and len(right):
+        if alone is not None and n and len(right):
             sides = [replace(sides[0], form="factor")]
-            scale, own = sides[0].alone
+            scale, own = alone
             kind = V.dtype if t == 1 else torch.float64
             V = V.double() * own[:, None]
             largest = V.abs().max().clamp(min=1e-300)  # of float32: sums must stay in its range

@@ -17,8 +17,8 @@ def pair_blocks(
     """Lower ½dᵀQd + Gᵀd block by block, d the change of a, keeping the sum of a.
 
     One Triton program a block moves two variables at a time, the partner of the most violating one
-    chosen by its gain of second order (Fan, Chen and Lin, 2005); without Triton the compiled loop of
-    main memory does.
+    chosen by its gain of second order (Fan, Chen and Lin, 2005); without Triton the compiled loop
+    of main memory does.
 
     Parameters
     ----------

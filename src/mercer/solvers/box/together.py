@@ -23,12 +23,12 @@ from mercer.solvers.box.problem import BoxQP, CheckedBox
 from mercer.solvers.box.rows import Rows
 from mercer.solvers.box.smo import told
 
-SIZE = 256  # variables of a working set
+SIZE = 512  # variables of a working set
 FRESH = SIZE // 4  # of them taken for their gradients' sake from each side; the others stay
 STEPS = 4 * SIZE  # on a block before the gradients of all are brought up to date
 EASED = 0.1  # a block is solved to this part of the violation it started with
 SURE = 0.9  # of the tolerance that the gap may take, so that rounding does not decide
-PATIENCE = 60  # rounds without halving the violation, after which `SMO` goes on alone
+PATIENCE = 1000  # rounds without halving the violation, after which `SMO` goes on alone
 GATHERED = 3  # rows of K are gathered where they are less than one in so many
 ARRAYS = 16  # of a number for each variable of each problem that are alive at once
 
@@ -90,14 +90,18 @@ def descend_together(
             part = slice(first, first + step)
             descent = _Descent(boxes[part], begins[part], rows)
             ends, steps = descent.run(tol, clock)
-            for box, a in zip(boxes[part], ends, strict=True):
-                box.settle(a)
+            for box, end in zip(boxes[part], ends, strict=True):
+                box.settle(end)
             found.starts.extend(ends)
             found.steps.extend(steps)
             if rows.exact:
                 products = descent.products(ends)
-                each = zip(boxes[part], ends, products, steps, strict=True)
-                found.solutions.extend(_proven(*one, rows, tol) for one in each)
+                found.solutions.extend(
+                    _proven(box, a, product, taken, rows, tol)
+                    for box, a, product, taken in zip(
+                        boxes[part], ends, products, steps, strict=True
+                    )
+                )
             else:
                 found.solutions.extend([None] * len(ends))
     return found
@@ -106,7 +110,7 @@ def descend_together(
 def _proven(
     box: CheckedBox, a: np.ndarray, product: np.ndarray, steps: int, rows: Rows, tol: float
 ) -> Solution | None:
-    """Return the solution that a point is proven to be, from Ka at all points; None if it is not."""
+    """Return the solution that a point proves to be, from Ka at all points, or None."""
     point = box.judge(a, product[box.index], rows.diagonal[box.index])
     if not point.is_proven(tol):
         return None
@@ -126,7 +130,8 @@ class _Descent:
     def __init__(self, boxes: Sequence[CheckedBox], starts: Sequence[Any], rows: Rows):
         import torch
 
-        self.K: Any = rows.store
+        K: Any = rows.store
+        self.K = K
         self.sizes = [len(box.p) for box in boxes]
         count, m = len(boxes), max(self.sizes)
         at = np.zeros((count, m + 1), dtype=np.int64)
@@ -136,13 +141,13 @@ class _Descent:
             numbers[:, k, :size] = box.p, box.lower, box.upper, box.feasible(start)
         self.torch, self.m = torch, m
         wide = {"dtype": torch.float64}
-        self.points = self.at = self.K.new_tensor(at, dtype=torch.int64)
-        self.p, self.lower, self.upper, self.a = (self.K.new_tensor(v, **wide) for v in numbers)
-        self.f = self.K.new_zeros((count, rows.n), **wide)  # Ka
+        self.points = self.at = K.new_tensor(at, dtype=torch.int64)
+        self.p, self.lower, self.upper, self.a = (K.new_tensor(v, **wide) for v in numbers)
+        self.f = K.new_zeros((count, rows.n), **wide)  # Ka
         if numbers[3].any():
             self._add(self.at, self.a)
-        self.goal = self.K.new_zeros(count, **wide)
-        self.best = self.K.new_full((count,), np.inf, **wide)
+        self.goal = K.new_zeros(count, **wide)
+        self.best = K.new_full((count,), np.inf, **wide)
         self.stale = torch.zeros_like(self.goal, dtype=torch.int64)
         self.steps, self.number = torch.zeros_like(self.stale), self.stale.new_tensor(range(count))
         self.last = self.at[:, :0]
@@ -189,7 +194,20 @@ class _Descent:
 
     def _keep(self, alive: Any) -> None:
         """Go on with some of the problems."""
-        names = "at p lower upper a f goal best stale steps number last".split()
+        names = (
+            "at",
+            "p",
+            "lower",
+            "upper",
+            "a",
+            "f",
+            "goal",
+            "best",
+            "stale",
+            "steps",
+            "number",
+            "last",
+        )
         for name in names:
             setattr(self, name, getattr(self, name)[alive])
 
