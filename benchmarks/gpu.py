@@ -1,8 +1,9 @@
 """`make bench-gpu`: what one GPU does, in absolute times; names as arguments run only those rows.
 
 Names: agreement, products, combined, cholesky, ridge, iterated, machines, searches, logistic,
-clusters, features, falkon, billion, evidence, aggregated. Sizes are those of an accelerator with 139 GiB; SCALE=0.1 in
-the environment takes a tenth of the rows, PROFILE=20 prints the 20 functions that take longest.
+clusters, features, falkon, billion, evidence, aggregated.
+Sizes are those of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a tenth of the
+rows, PROFILE=20 prints the 20 functions that take longest.
 Where there is none, `python benchmarks/gpu.py agreement --device cpu` compares torch on the CPU
 with NumPy.
 """

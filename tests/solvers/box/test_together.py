@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-import mercer
 from mercer import RBF, SVC
 from mercer.checks import Clock
+from mercer.errors import NotConverged
 from mercer.models.margin import problems
 from mercer.operators import Gram
 from mercer.selection import search
@@ -150,6 +150,6 @@ def K_host():
 
 
 def test_limits_on_steps_are_those_of_one_problem(seen):
-    with pretend_cuda(), pytest.warns(mercer.NotConverged, match="max_iter"):
+    with pretend_cuda(), pytest.warns(NotConverged, match="max_iter"):
         SVC(RBF(1.0), C=30.0, max_iter=5).fit(to_cuda(X), labels(3))
     assert not seen
