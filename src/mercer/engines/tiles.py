@@ -423,6 +423,9 @@ def pull_points(bound: Any, coef: Any, d: int) -> Any:
             f"{bound.name}: gradient takes one coefficient for each of the {m} points of Y, or "
             f"shape ({n}, {m}), got {tuple(coef.shape)}."
         )
+    fused = bound.gradient(coef) if coef.ndim == 1 else None
+    if fused is not None:
+        return fused
     bands, width, threads = plan_tiles(bound, n * d * 8)
     out = bound.zeros((n, d), wide=True)
 

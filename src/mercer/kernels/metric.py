@@ -249,6 +249,21 @@ class RadialBound(Bound):
         form = "differences" if self._exact else "squares"
         return fused_form(form, self._x, self._y, self.kernel._profile, self._unit)
 
+    def gradient(self, coef: Any) -> Any:
+        """Return Σⱼ cⱼ κ′(s)∇ₓs, with ∇ₓs = 2(x−y): products of κ′ with c and with c times y.
+
+        Both are sums of the same entries in float64, so that near points cancel as they should.
+        """
+        if self.xp is np or self.whole or coef.requires_grad or self.kernel._rough or self._exact:
+            return None
+        slope = fused_form("squares", self._x, self._y, self.kernel._true_slope)
+        if slope is None:
+            return None
+        c = coef.double()[:, None]
+        sums = slope.times(self.xp.cat([c, c * self._y.double()], 1))
+        moved = sums[:, :1] * self._x.double() - sums[:, 1:]
+        return self.kernel._from_metric(2 * moved, self._X)
+
     def rows_of(self, index: np.ndarray) -> Bound:
         """Return k on some of the rows; the other side is used as it was prepared."""
         left = None if self._left is None else self._left[index]

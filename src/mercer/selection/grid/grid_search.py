@@ -16,7 +16,7 @@ from sklearn.model_selection import ParameterGrid
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MercerError, speaks, users_level, who
-from mercer.estimator import KernelEstimator, refuse_unread
+from mercer.estimator import KernelEstimator, computing_where, refuse_unread
 from mercer.selection.grid.paths import grouped, of_kernel, plain_fit
 from mercer.selection.grid.scorer import FoldScorer
 from mercer.threads import blas_for
@@ -177,7 +177,7 @@ def search(
     points = points_of(grid, model)
     scorer = FoldScorer(model, X, y, sample_weight, cv, scoring, groups=groups)
     scorer.clock = clock
-    with blas_for(X):
+    with computing_where(X), blas_for(X):  # rows are arrays here, matrices where X is
         scores = _scores(model, points, scorer)
     message = _report(scorer, scores)
     table = table_of(points, scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from mercer.models.margin import (
     Tally,
     fold_machines,
     grown,
+    machines_of_folds,
     spread,
     values_at,
     votes,
@@ -329,6 +331,9 @@ def walk_together(
     """Yield the values of each walk along its own C, solved on several threads where that pays."""
     threads = min(get_config().threads, len(walks))
     rows = walks[0].rows
+    if not rows.in_memory and is_classifier(walks[0].model):
+        yield from _side_by_side(walks, Cs, tally, late)
+        return
     if threads < 2 or not rows.whole or rows.n**2 < WORTH_THREADS:
         for walk, mine in zip(walks, Cs, strict=True):
             yield walk.along(mine, tally, late)
@@ -348,6 +353,31 @@ def walk_together(
         found = [job.result() for job in jobs]
     for values, counts in found:
         tally.add(counts)
+        yield values
+
+
+def _side_by_side(
+    walks: Sequence[MarginWalk],
+    Cs: Sequence[Sequence[float]],
+    tally: Tally,
+    late: Callable[[], bool],
+) -> Iterator[Iterable[np.ndarray]]:
+    """Yield what `walk_together` does, all folds and all C solved at once on the device of rows."""
+    if late():
+        return
+    jobs: list[Any] = []
+    for walk, mine in zip(walks, Cs, strict=True):
+        for C in mine:
+            model = copy.copy(walk.model)
+            model.C = float(C)
+            jobs.append((model, walk.data, walk.train, None))
+    found = iter(machines_of_folds(jobs, walks[0].rows))
+    for walk, mine in zip(walks, Cs, strict=True):
+        values = []
+        for _ in mine:
+            machines = next(found)
+            tally.count(machines)
+            values.append(walk.values(machines))
         yield values
 
 

@@ -148,7 +148,10 @@ class Direct:
             self.split = int((box.groups == 0).sum())
         self.order = order
         at = box.index if order is None else box.index[order]
-        if box.repeats or order is not None:
+        if not rows.in_memory:
+            self.Q = np.empty((len(at), len(at)), rows.dtype)
+            rows.gather(at, at, self.Q, np.arange(len(at)))
+        elif box.repeats or order is not None:
             self.Q = rows.store[at[:, None], at]
         else:
             self.Q = rows.store

@@ -21,7 +21,7 @@ from mercer.errors import InvalidInput, speaks
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
 from mercer.solvers.box.descent import WORKING_SET, BoxDescent
-from mercer.solvers.box.problem import BoxQP, CheckedBox
+from mercer.solvers.box.problem import BoxPoint, BoxQP, CheckedBox
 from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows, rows_for
 from mercer.solvers.cost import Cost, Facts, seconds_of
 
@@ -158,28 +158,37 @@ class SMO(IterativeSolver):
         if sharp and not converged and point.hidden > ROUGH * point.gap:
             point = descent.judge_sharply() or point
             converged = point.is_proven(tol)
-        gap = point.gap + point.hidden
-        a, f = descent.answer
-        solution = Solution(
-            value=a,
-            converged=converged,
-            n_iter=descent.budget.steps,
-            residual=point.violation,
-            gap=gap,
-            primal=gap - point.value,
-            dual=-point.value,
-            extra={
-                "cause": cause,
-                "multipliers": point.multipliers,
-                "product": f,
-                "outer": descent.outer,
-                "rows": descent.rows.computed,
-            },
-        )
-        text = "" if converged else stopped_by(cause, solution, tol)
-        why = "" if converged else _why(cause, solution.n_iter)[0]
-        solution.extra.update(why=why, text=text)
-        return replace(solution, message=f"SMO: {text}" if text else "")
+        done = {"outer": descent.outer, "rows": descent.rows.computed}
+        return told(point, *descent.answer, descent.budget.steps, converged, tol, cause, done)
+
+
+def told(
+    point: BoxPoint,
+    a: np.ndarray,
+    product: np.ndarray,
+    steps: int,
+    converged: bool,
+    tol: float,
+    cause: str,
+    done: dict[str, int],
+) -> Solution:
+    """Return the solution that a point is, with its certificate; `product` is Ka at the points."""
+    gap = point.gap + point.hidden
+    more = {"cause": cause, "multipliers": point.multipliers, "product": product, **done}
+    solution = Solution(
+        value=a,
+        converged=converged,
+        n_iter=steps,
+        residual=point.violation,
+        gap=gap,
+        primal=gap - point.value,
+        dual=-point.value,
+        extra=more,
+    )
+    text = "" if converged else stopped_by(cause, solution, tol)
+    why = "" if converged else _why(cause, solution.n_iter)[0]
+    solution.extra.update(why=why, text=text)
+    return replace(solution, message=f"SMO: {text}" if text else "")
 
 
 def stopped_by(cause: str, solution: Solution, tol: float) -> str:
