@@ -21,8 +21,9 @@ PATIENCE = 4  # rounds of full length after which a block goes to an interior po
 LEAST_ROUND, ROUND = 400, 2  # steps of a round, and those a variable
 # Seconds that steps take, a variable; and a Newton step, for the cube and the square of those that
 # are free, and beside. One is made when steps have taken as long: at worst it doubles their time.
-STEP, CUBE, SQUARE, BESIDE = 1.2e-9, 5e-12, 5e-9, 1e-4
-FEW = 300  # free variables up to which Newton steps go on from bound to bound
+STEP, CUBE, SQUARE, BESIDE = 1.2e-9, 8e-12, 1e-8, 1e-4
+FEW = 300  # free variables up to which Newton steps go on from bound to bound; of more, those
+SETTLED = 0.02  # that are free must be the same as a round before but for this part
 INTERIOR = 2500  # variables up to which it does
 NEGATIVE = 1e-6  # curvature below minus this part of the diagonal is not even that of float32
 
@@ -53,6 +54,7 @@ class Budget:
     def __init__(self, limit: int, clock: Clock, callback: Callable | None):
         self.limit, self.clock, self.callback = limit, clock, callback
         self.steps = self.spent = 0
+        self._free = np.zeros(0, dtype=np.int64)
         self._reason = ""
         self.ticker = Ticker("SMO")
 
@@ -108,7 +110,7 @@ class Budget:
             hopeless = stale >= STALE * most or violation <= box_floor(a, G, root)
             if hopeless or self.stop(violation, n):
                 return violation
-            with blas_for(a):
+            with blas_for(n):
                 if not jumped and done_here >= PATIENCE * most and n <= INTERIOR and fits(n):
                     self._jump(block)
                     jumped = True
@@ -123,8 +125,11 @@ class Budget:
         Q, G, a, lower, upper, split, kinks = block
         free = np.flatnonzero((a > lower) & (a < upper) if kinks is None else a != 0)
         m = len(free)
-        worth = CUBE * m**3 + SQUARE * m**2 + BESIDE
-        if m < (1 if split is None else 2) or STEP * len(a) * self.spent < worth or not fits(m):
+        worth = (CUBE * m + SQUARE) * m**2 * Q.itemsize / 8 + BESIDE
+        settled = m <= FEW or len(np.setxor1d(free, self._free, assume_unique=True)) < SETTLED * m
+        self._free = free
+        late = STEP * len(a) * self.spent >= worth
+        if m < (1 if split is None else 2) or not (late and settled and fits(m)):
             return
         self.spent = 0
         if kinks is None:
