@@ -92,7 +92,13 @@ def _advance(G, up, down, qi, qj, step, start, stop, low, at, high):
     for c in range(chunks):
         first = start + c * LANES
         last = first + LANES
-        g, u, d, r, s = G[first:last], up[first:last], down[first:last], qi[first:last], qj[first:last]
+        g, u, d, r, s = (
+            G[first:last],
+            up[first:last],
+            down[first:last],
+            qi[first:last],
+            qj[first:last],
+        )
         for k in range(LANES):
             new = g[k] + step * (r[k] - s[k])
             g[k] = new
@@ -206,9 +212,7 @@ def pair_steps(Q, G, a, lower, upper, split, kinks, tol, max_steps):
         qi, qj = Q[i], Q[j]
         eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
         step = _move(i, j, eta, G, a, lower, upper, kinks, up, down)
-        violation, i, low0, i1, low1 = _pass_on(
-            G, up, down, split, qi, qj, step, low, at, high
-        )
+        violation, i, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, at, high)
         curvature = min(curvature, eta)
         steps += 1
     return steps, violation, curvature
@@ -252,9 +256,7 @@ def gathered_pair_steps(
         qi, qj = rows[at[i]], rows[at[j]]
         eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
         step = _move(i, j, eta, G, a, lower, upper, kinks, up, down)
-        violation, i, low0, i1, low1 = _pass_on(
-            G, up, down, split, qi, qj, step, low, where, high
-        )
+        violation, i, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, where, high)
         curvature = min(curvature, eta)
         steps += 1
 
