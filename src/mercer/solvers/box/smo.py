@@ -26,7 +26,7 @@ from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows, rows_for
 from mercer.solvers.cost import Cost, Facts, seconds_of
 
 PILOT = 512  # points of the small problem that tells how many points will matter
-MANY = 0.6  # part of them from which all rows are computed at once
+MANY = 0.3  # part of them from which all rows are computed at once
 ROUGH = 0.1  # part of a gap that may be hidden before the certificate is computed once more
 ROUNDS = 30  # times the gradient is recomputed and the descent goes on
 
@@ -107,7 +107,7 @@ class SMO(IterativeSolver):
         limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
         clock = Clock(self.max_time)
         rows = rows_for(box.K) if rows is None else rows
-        if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
+        if start is None and rows.empty and box.n > 4 * PILOT and self._will_need_all(box):
             rows.fill()
         budget = Budget(limit, clock, self.callback)
         kind = Direct if Direct.suits(box, rows, WORKING_SET) else BoxDescent
