@@ -5,6 +5,7 @@ from mercer.engines.passes.base import (
     MemoryPass as MemoryPass,
     RowPass as RowPass,
     Scattered as Scattered,
+    Squares as Squares,
     row_pass as row_pass,
 )
 from mercer.engines.passes.cluster import client_for as client_for, each_block as each_block

@@ -22,7 +22,8 @@ from mercer.solvers.falkon.preconditioner import (
     KrillPreconditioner,
     probe,
 )
-from mercer.solvers.falkon.problem import ROUNDING, Centred, Passes, Saving
+from mercer.solvers.falkon.normal import ROUNDING
+from mercer.solvers.falkon.problem import Centred, Passes, Saving
 from mercer.solvers.falkon.solver import falkon_cost
 from mercer.solvers.falkon.steps import (
     Bends,

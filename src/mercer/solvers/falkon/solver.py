@@ -17,6 +17,7 @@ from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import FalkonCG, KrylovState
+from mercer.solvers.falkon.normal import ROUNDING, NormalEquations
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     RATIO,
@@ -28,7 +29,7 @@ from mercer.solvers.falkon.preconditioner import (
     sample_size,
     sample_worth,
 )
-from mercer.solvers.falkon.problem import ROUNDING, Centred, CentredSystem, Saving
+from mercer.solvers.falkon.problem import Centred, CentredSystem, Saving
 from mercer.solvers.linear import TINY
 
 PATIENCE = 60  # iterations that a sketch and those with it would take
@@ -134,7 +135,7 @@ class Falkon:
         saving = Saving(self.checkpoint, problem, "Falkon")
         saved = saving.load()
         with saving.resumable():
-            system = CentredSystem(problem, saving)
+            system = CentredSystem(problem, saving, self.tol)
             run = FalkonCG(system, self.tol, self.max_iter, clock, self.callback)
             if saved is None:
                 s = self._run(run, run.start(), "", saving)
@@ -197,10 +198,13 @@ class Falkon:
             if made is None:  # says what it would take
                 run.name, made = "krill", KrillPreconditioner.of(system)
             run.patience = PATIENCE if names and run.name != "krill" else np.inf
+            if isinstance(made, NormalEquations) and not going:
+                s = run.leap(s, made.solve)
             s = run.go(s if going else run.begin(s, made.apply), made.apply)
             if run.limit or not names or not (s.best > 1.0).any():
                 break
-            s = run.anew(s) if s.slow and run.name == "falkon" else run.retake(s)
+            again = s.slow and run.name in ("falkon", "normal")
+            s = run.anew(s) if again else run.retake(s)
             going = False
         if not run.limit and not s.slow:
             keep(s, saving.file is not None)
@@ -209,6 +213,11 @@ class Falkon:
     @staticmethod
     def _made(system: CentredSystem, name: str) -> Any:
         """Return a preconditioner by its name, None where it cannot be had."""
+        if name in ("normal", "whitened"):
+            known = system.normal
+            if known is None or known.whitened != (name == "whitened"):
+                known = system.whitened()
+            return known if known.good else None
         if name == "falkon":
             return Falkon._own(system)
         if name == "krill":
@@ -256,13 +265,14 @@ class Falkon:
 def _preconditioners(system: CentredSystem) -> list[str]:
     """Return the names of preconditioners in the order in which they are tried."""
     n, m = int(system.rows.n), system.m
+    squares = ["normal"] * system.clear + ["whitened"] if system.squares else []
     known = hasattr(system.rows, "w")  # the weights, so that all rows are the system itself
     few, room = n <= RATIO * m, known and sample_size(system, whole=True) > 0
     first = "sampled" if sample_size(system) and sample_worth(m, n) else "falkon"
     if few and room:
-        return list(dict.fromkeys([first, "sampled"]))
+        return [*squares, *dict.fromkeys([first, "sampled"])]
     sketch = ["krill"] if KrillPreconditioner.fits(system.preconditioner) else []
-    return [first, *sketch, *(["whole"] if room else [])]
+    return [*squares, first, *sketch, *(["whole"] if room else [])]
 
 
 def _exact_fits(system: CentredSystem) -> bool:
