@@ -132,18 +132,16 @@ class Squares:
     rest: np.ndarray
     lower: np.ndarray | None = None
 
-    def add_to(self, out: np.ndarray, T: np.ndarray) -> None:
-        """Add to `out`, which is in Fortran order; T is left as it is."""
-        m = T.shape[1]
-        out[:, m:] += T.T @ self.rest
-        T = np.ascontiguousarray(T)
-        if self.w is not None:
-            T = T * np.sqrt(self.w)[:, None]
-        elif self.lower is not None:
-            T = T.copy()
+    def add_to(self, square: np.ndarray, out: np.ndarray, T: np.ndarray) -> None:
+        """Add to both parts, which are in Fortran order; the square may be float32."""
+        if self.rest.shape[1]:
+            out += T.T @ self.rest
         if self.lower is not None:
+            T = T.copy() if self.w is None else T * np.sqrt(self.w)[:, None]
             solve_rows(self.lower, T)
-        add_square(T, out[:, :m])
+        elif self.w is not None:
+            T = np.multiply(T, np.sqrt(self.w)[:, None], dtype=square.dtype, casting="same_kind")
+        add_square(np.ascontiguousarray(T, dtype=square.dtype), square)
 
 
 class RowPass:
@@ -215,7 +213,11 @@ def pull_rows(
     times, add = _products(bound, 0 if V is None else V.shape[1], step.width)
     held = 0 if store is None else store.K.nbytes
     bands, lanes, threads = _bands(bound, 8 * (m * step.width + step.n_sums), held)
-    outs = [np.zeros((m, step.width), order="F") for _ in range(lanes)]
+    kind = getattr(step, "squares", None)  # of the first m columns, where they are sums of squares
+    first = 0 if kind is None else m
+    whole = np.zeros((m, step.width), order="F")
+    outs = [whole[:, first:], *(np.zeros((m, step.width - first), order="F") for _ in range(1, lanes))]
+    squares = [np.zeros((m, first), kind, order="F") for _ in range(lanes)]
     sums = [np.zeros(step.n_sums) for _ in range(lanes)]
     columns = slice(0, m)
 
@@ -231,7 +233,9 @@ def pull_rows(
             F = None if V is None else times(T, V)
             G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
             sums[lane] += s
-            if isinstance(G, Scattered | Squares):
+            if isinstance(G, Squares):
+                G.add_to(squares[lane], outs[lane], T)
+            elif isinstance(G, Scattered):
                 G.add_to(outs[lane], T)
             elif G is not None:
                 add(outs[lane], T, G)
@@ -248,7 +252,9 @@ def pull_rows(
         sums[0] += sums[lane]
     if store is not None:
         store.full = True
-    return outs[0], sums[0]
+    for part in squares:
+        whole[:, :first] += part
+    return whole, sums[0]
 
 
 def _products(bound: Any, columns: int, width: int) -> tuple[Any, Any]:

@@ -10,13 +10,15 @@ from scipy.linalg import blas
 from mercer.lapack import MANY, dtrsm
 from mercer.settings import get_config
 from mercer.solvers.base import column_norms
-from mercer.solvers.falkon.preconditioner import EPS, HostBuffer, regular_factor
+from mercer.solvers.falkon.preconditioner import EPS, SINGLE, HostBuffer, regular_factor
 from mercer.solvers.linear import potrf
 
 SQUARED = 2048  # centres up to which sums of squares take no longer than iterations over kept rows
 AGAIN = 4096  # the same where every pass makes the values anew
 MATRICES = 8  # of m × m: lanes of sums, and what is made of them
 ROUNDING = 10.0  # of how many sizes rounding may be
+FEWEST = 128  # centres from which float32 gains more than two passes take
+ABOVE = 30.0  # how far the least eigenvalue is to be above rounding in float32
 SURE = 0.1  # the part of what is allowed up to which rounding of sums may be
 
 
@@ -31,12 +33,21 @@ def takes_squares(rows: Any) -> bool:
     return bool(getattr(rows, "squares", False)) and m <= (SQUARED if kept else AGAIN) and room
 
 
-def is_clear(made: Any, alpha: float, entries: float) -> bool:
-    """Whether rounding of KᵀWK is nothing beside alpha·K_ZZ in all directions.
+def ways_of_squares(system: Any) -> list[str]:
+    """Return in which ways KᵀWK is to be added up, one after the other where they are not enough.
 
-    Entries of KᵀWK are rounded by eps of their sizes, `entries` being the sum of the largest.
+    "normal" is in float64, where rounding of it is nothing beside alpha·K_ZZ in all directions;
+    "whitened" is L⁻¹KᵀWK L⁻ᵀ. "single" is in float32, which takes half the time: for rows in
+    memory, where two more passes say what is left, and where the least eigenvalue of KᵀWK, some
+    n/m of that of K_ZZ², is well above the rounding.
     """
-    return bool(EPS * entries <= alpha * made.least())
+    made, n, m = system.preconditioner, float(system.rows.n), system.m
+    least, scale = made.least(), made.scale
+    clear = EPS * n * m * scale <= system.alpha * least
+    rounding = SINGLE * m**0.5 * scale
+    above = (least / m + system.alpha / n) * least >= ABOVE * rounding * scale
+    single = clear and above and m >= FEWEST and hasattr(system.rows, "w")
+    return ["single"] * single + ["normal"] * clear + ["whitened"]
 
 
 class NormalEquations:
@@ -45,15 +56,16 @@ class NormalEquations:
     Where rounding of KᵀWK would show beside alpha·K_ZZ, the pass adds up S = L⁻¹KᵀWK L⁻ᵀ with
     LLᵀ = K_ZZ + δI, row by row, and A = L(S + alpha·I)Lᵀ: twice the flops, no squared condition.
 
-    What was not whitened tells of any coefficients what a pass would tell of them, see `look`.
+    Sums in float64 tell of any coefficients what a pass would tell of them, see `look`.
 
     Cost: n·m² flops in the pass, or 2n·m²; m³/3 for the factor; two m × m matrices.
     """
 
-    def __init__(self, square: np.ndarray, system: Any, whitened: bool):
-        self.system, self.whitened = system, whitened
+    def __init__(self, square: np.ndarray, system: Any, way: str):
+        self.system, self.way = system, way
+        self.whitened = whitened = way == "whitened"
         self.buffer: HostBuffer = system.preconditioner.buffer
-        self.least = 0.0 if whitened else system.preconditioner.least()
+        self.least = system.preconditioner.least() if way == "normal" else 0.0
         self.sizes = np.sqrt(np.maximum(np.diagonal(square), 0.0))
         self.square = square  # its lower triangle
         if system.offset:
@@ -88,7 +100,7 @@ class NormalEquations:
     def solve(self, B: np.ndarray) -> np.ndarray:
         """Return A⁻¹B, refined where the sums say what is left."""
         X = self.apply(B)
-        return X if self.whitened else X + self.apply(self.residual(X, B))
+        return X if self.way != "normal" else X + self.apply(self.residual(X, B))
 
     def look(self, X: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, ...] | None:
         """Return what a pass would say of the targets `at`, as `CentredPoint` has it; or None.
@@ -98,7 +110,7 @@ class NormalEquations:
         that y − Ka − b is made of. None where that is more than a part of what is allowed.
         """
         system, made = self.system, self.system.preconditioner
-        if self.whitened or not system.tol:
+        if self.way != "normal" or not system.tol:
             return None
         units, alpha = system.units[at], system.alpha
         reach = self.sizes @ np.abs(X) + system.lengths[at] / units

@@ -98,7 +98,7 @@ class HostBuffer:
 
 EPS = float(np.finfo(np.float64).eps)
 SINGLE = 2.0 * float(np.finfo(np.float32).eps)  # of rounding of kernel values made of distances
-INVERSE = 8  # iterations for the least eigenvalue, to within a factor of two or so
+INVERSE = 4  # iterations for the least eigenvalue, to within a factor of two or so
 RUNGS = (1.0, 10.0, 1e2, 1e3, 1e4, 1e5)  # times m·eps·mean(diagonal): what may be added to K_ZZ
 
 
@@ -128,7 +128,7 @@ class FalkonPreconditioner:
 
     @speaks("Falkon", unless_spoken=True)
     def __init__(self, gram: Any, weight: float = 0.0):
-        self.m = int(gram.shape[0])
+        self.m, self._least = int(gram.shape[0]), 0.0
         self.buffer: Any = DeviceBuffer(gram) if is_torch(gram) else HostBuffer(gram)
         self._update: tuple[np.ndarray, float] | None = None
         diagonal = self.buffer.diagonal()
@@ -155,13 +155,16 @@ class FalkonPreconditioner:
 
     def least(self) -> float:
         """Return about the least eigenvalue of K_ZZ + δI, at least δ, by inverse iterations."""
+        if self._least:
+            return self._least
         v = np.random.default_rng(SEED).standard_normal((self.m, 1))
         for _ in range(INVERSE):
             v /= max(float(np.linalg.norm(v)), TINY)
             half = self.buffer.solve_lower(v)
             v = self.buffer.solve_lower(half, transpose=True)
         grown = float(np.einsum("ij,ij->", half, half))
-        return max(self.delta, 0.5 / grown if grown > 0 else 0.0)
+        self._least = max(self.delta, 0.5 / grown if grown > 0 else 0.0)
+        return self._least
 
     def prepare(
         self, total: float, alpha: float, offset: bool = False, d: np.ndarray | None = None

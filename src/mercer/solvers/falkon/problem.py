@@ -15,7 +15,7 @@ from mercer.domains.blocks import no_weight
 from mercer.engines import Checkpoint, fingerprint
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.solvers.base import column_norms
-from mercer.solvers.falkon.normal import ROUNDING, NormalEquations, is_clear, takes_squares
+from mercer.solvers.falkon.normal import ROUNDING, NormalEquations, takes_squares, ways_of_squares
 from mercer.solvers.falkon.preconditioner import EPS, FalkonPreconditioner
 from mercer.solvers.falkon.steps import NormalSides, Products, Residuals, RightSides
 
@@ -269,30 +269,31 @@ class CentredSystem(Passes):
         gram = problem.checked(who())
         super().__init__(problem)
         self.tol, self.normal = tol, None
-        self.squares = takes_squares(self.rows)
-        saving = Saving(None, problem) if saving is None else saving
-        if self.squares and not self.single:
-            self.preconditioner = FalkonPreconditioner(gram)
-            entries = float(self.rows.n) * self.m * self.preconditioner.scale
-            self.clear = is_clear(self.preconditioner, self.alpha, entries)
-            square = self._first_pass(saving)
-        else:  # float32 rows have a ridge that depends on the weights
-            self.clear = True
-            square = self._first_pass(saving)
+        self.preconditioner: Any = None
+        self.ways = ["normal"] if takes_squares(self.rows) else []
+        known = hasattr(self.rows, "w")
+        if self.ways and (known or not self.single):
+            # The ridge of float32 rows depends on the weights.
+            w = self.rows.w if known else None
+            self.total = float(self.rows.n if w is None else np.sum(w))
+            self.preconditioner = FalkonPreconditioner(gram, self.weight)
+            self.ways = ways_of_squares(self)
+        square = self._first_pass(Saving(None, problem) if saving is None else saving)
+        if self.preconditioner is None:
             self.preconditioner = FalkonPreconditioner(gram, self.weight)
         if square is not None:
-            self.normal = NormalEquations(square, self, not self.clear)
+            self.normal = NormalEquations(square, self, self.ways[0])
 
-    @property
-    def lower(self) -> np.ndarray | None:
-        """L where rows are to be whitened, else None."""
-        return None if self.clear else self.preconditioner.buffer.triangle()
+    def sides(self, way: str) -> NormalSides:
+        """Return the step of a pass for normal equations."""
+        lower = self.preconditioner.buffer.triangle() if way == "whitened" else None
+        return NormalSides(self.t, self.m, lower, np.float32 if way == "single" else np.float64)
 
-    def whitened(self) -> NormalEquations:
-        """Return the normal equations from another pass, with rows that are whitened."""
-        self.clear = False
-        G, _ = self.pull(None, NormalSides(self.t, self.m, self.lower))
-        self.normal = NormalEquations(G[:, : self.m], self, True)
+    def equations(self, way: str) -> NormalEquations:
+        """Return the normal equations, from a pass of their own where the first was another."""
+        if self.normal is None or self.normal.way != way:
+            G, _ = self.pull(None, self.sides(way))
+            self.normal = NormalEquations(G[:, : self.m], self, way)
         return self.normal
 
     def _first_pass(self, saving: Saving) -> np.ndarray | None:
@@ -300,9 +301,9 @@ class CentredSystem(Passes):
 
         def pull() -> tuple[np.ndarray, np.ndarray]:
             nonlocal square
-            if not self.squares:
+            if not self.ways:
                 return self.pull(None, RightSides(self.t))
-            G, sums = self.pull(None, NormalSides(self.t, self.m, self.lower))
+            G, sums = self.pull(None, self.sides(self.ways[0]))
             square = G[:, : self.m]
             return G[:, self.m :], sums
 

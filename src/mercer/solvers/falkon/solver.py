@@ -146,8 +146,7 @@ class Falkon:
                 s = KrylovState(**saved)
                 s = self._run(run, s if same else run.retake(s), name, saving, same)
         every, squares = np.arange(system.t), system.units**2
-        open_ = run.excess(every, s.residual, s.gap, s.risk, np.zeros(system.t)) > 1.0
-        unsolved = (s.best > 1.0) | open_
+        unsolved = run.unsolved(s)
         left = int(unsolved.sum())
         # What rounding may hide of a gap is told; of a target that is solved up to the tolerance.
         most = np.where(unsolved, np.inf, self.tol * s.risk)
@@ -201,9 +200,11 @@ class Falkon:
             if isinstance(made, NormalEquations) and not going:
                 s = run.leap(s, made.solve)
             s = run.go(s if going else run.begin(s, made.apply), made.apply)
+            if run.name in system.ways:  # what rounds more than is allowed is begun anew
+                s = replace(s, best=np.where(run.unsolved(s), np.maximum(s.best, 2.0), s.best))
             if run.limit or not names or not (s.best > 1.0).any():
                 break
-            again = s.slow and run.name in ("falkon", "normal")
+            again = s.slow and run.name in ("falkon", *system.ways)
             s = run.anew(s) if again else run.retake(s)
             going = False
         if not run.limit and not s.slow:
@@ -213,11 +214,9 @@ class Falkon:
     @staticmethod
     def _made(system: CentredSystem, name: str) -> Any:
         """Return a preconditioner by its name, None where it cannot be had."""
-        if name in ("normal", "whitened"):
-            known = system.normal
-            if known is None or known.whitened != (name == "whitened"):
-                known = system.whitened()
-            return known if known.good else None
+        if name in system.ways:
+            made = system.equations(name)
+            return made if made.good else None
         if name == "falkon":
             return Falkon._own(system)
         if name == "krill":
@@ -265,14 +264,13 @@ class Falkon:
 def _preconditioners(system: CentredSystem) -> list[str]:
     """Return the names of preconditioners in the order in which they are tried."""
     n, m = int(system.rows.n), system.m
-    squares = ["normal"] * system.clear + ["whitened"] if system.squares else []
     known = hasattr(system.rows, "w")  # the weights, so that all rows are the system itself
     few, room = n <= RATIO * m, known and sample_size(system, whole=True) > 0
     first = "sampled" if sample_size(system) and sample_worth(m, n) else "falkon"
     if few and room:
-        return [*squares, *dict.fromkeys([first, "sampled"])]
+        return [*system.ways, *dict.fromkeys([first, "sampled"])]
     sketch = ["krill"] if KrillPreconditioner.fits(system.preconditioner) else []
-    return [*squares, first, *sketch, *(["whole"] if room else [])]
+    return [*system.ways, first, *sketch, *(["whole"] if room else [])]
 
 
 def _exact_fits(system: CentredSystem) -> bool:

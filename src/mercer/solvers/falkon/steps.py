@@ -72,11 +72,13 @@ class RightSides(RowStep):
 class NormalSides(RightSides):
     """G = [WK, Wy, w], so that KᵀG begins with KᵀWK, and the sums of `RightSides`.
 
-    With L the first columns are WKL⁻ᵀ, and KᵀG begins with L⁻¹KᵀWKL⁻ᵀ.
+    With L the first columns are WKL⁻ᵀ, and KᵀG begins with L⁻¹KᵀWKL⁻ᵀ. `squares` is the precision
+    in which these are multiplied and added up.
     """
 
     m: int
     lower: np.ndarray | None = None
+    squares: Any = np.float64
 
     @property
     def sizes(self) -> tuple[int, int]:
