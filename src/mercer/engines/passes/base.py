@@ -132,16 +132,20 @@ class Squares:
     rest: np.ndarray
     lower: np.ndarray | None = None
 
-    def add_to(self, square: np.ndarray, out: np.ndarray, T: np.ndarray) -> None:
-        """Add to both parts, which are in Fortran order; the square may be float32."""
+    def add_to(
+        self, square: np.ndarray, out: np.ndarray, T: np.ndarray, room: np.ndarray
+    ) -> None:
+        """Add to both parts, which are in Fortran order; the square may be float32, as the room."""
         if self.rest.shape[1]:
             out += T.T @ self.rest
+        copy = room[: len(T)]  # blocks that are new each time cost more than what fills them
+        if self.w is None:
+            np.copyto(copy, T, casting="same_kind")
+        else:
+            np.multiply(T, np.sqrt(self.w)[:, None], out=copy, casting="same_kind")
         if self.lower is not None:
-            T = T.copy() if self.w is None else T * np.sqrt(self.w)[:, None]
-            solve_rows(self.lower, T)
-        elif self.w is not None:
-            T = np.multiply(T, np.sqrt(self.w)[:, None], dtype=square.dtype, casting="same_kind")
-        add_square(np.ascontiguousarray(T, dtype=square.dtype), square)
+            solve_rows(self.lower, copy)
+        add_square(copy, square)
 
 
 class RowPass:
@@ -218,6 +222,8 @@ def pull_rows(
     whole = np.zeros((m, step.width), order="F")
     outs = [whole[:, first:], *(np.zeros((m, step.width - first), order="F") for _ in range(1, lanes))]
     squares = [np.zeros((m, first), kind, order="F") for _ in range(lanes)]
+    longest = max((band.stop - band.start for band in bands), default=0)
+    rooms = [np.empty((longest, first), kind) for _ in range(lanes)]
     sums = [np.zeros(step.n_sums) for _ in range(lanes)]
     columns = slice(0, m)
 
@@ -234,7 +240,7 @@ def pull_rows(
             G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
             sums[lane] += s
             if isinstance(G, Squares):
-                G.add_to(squares[lane], outs[lane], T)
+                G.add_to(squares[lane], outs[lane], T, rooms[lane])
             elif isinstance(G, Scattered):
                 G.add_to(outs[lane], T)
             elif G is not None:

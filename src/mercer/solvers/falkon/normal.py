@@ -18,7 +18,7 @@ AGAIN = 4096  # the same where every pass makes the values anew
 MATRICES = 8  # of m × m: lanes of sums, and what is made of them
 ROUNDING = 10.0  # of how many sizes rounding may be
 FEWEST = 128  # centres from which float32 gains more than two passes take
-ABOVE = 30.0  # how far the least eigenvalue is to be above rounding in float32
+ABOVE = 1.0  # how far the least eigenvalue is to be above rounding in float32
 SURE = 0.1  # the part of what is allowed up to which rounding of sums may be
 
 
