@@ -11,6 +11,9 @@ from mercer.solvers.falkon import cg, preconditioner, solver
 from tests.solvers.centred import data, dense, gradient, solve
 
 
+pytestmark = pytest.mark.usefixtures("iterations")
+
+
 @pytest.fixture(autouse=True)
 def _own(monkeypatch):
     """Most tests are of Falkon's own preconditioner."""

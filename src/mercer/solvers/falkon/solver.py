@@ -58,13 +58,19 @@ class Falkon:
     features that cost nothing where K_ZZ is nearly singular. What they do to f weighs Σw·ε²·‖a‖²/2
     in the mean, and this is a part of the problem: δ has Σw·ε²/alpha more, in the residual too.
 
+    With up to some thousand centres the first pass adds up KᵀWK as well, by products of matrices,
+    and a Cholesky factor of it is a solve; in float32, or with rows that are whitened by L⁻¹ with
+    LLᵀ = K_ZZ + δI, where that is better. What rounding may do to sums in float64 has a bound. Where
+    it is far below what is allowed they tell the residual and the gap, else passes of their own do,
+    and refine. What is not solved so is iterated.
+
     The preconditioner is that of `FalkonPreconditioner`, or, where rows can be drawn at little
     cost, the better one of a sample of 8m of them. Where iterations make little progress all rows
     are taken if they are no more than that, which is a direct solve, else a sketch of them
     (`KrillPreconditioner`), and in the end all rows if memory has room for n·m numbers.
 
-    Cost: n·m kernel values an iteration, ten to twenty iterations as a rule; m³ flops before, one
-    m × m matrix.
+    Cost: n·m² flops and n·m kernel values, one to three times, and some m × m matrices; or n·m
+    kernel values an iteration, ten to twenty iterations as a rule, m³ flops before, one m × m matrix.
 
     Parameters
     ----------
@@ -97,7 +103,7 @@ class Falkon:
     >>> rows = row_pass(k, X, Z, np.sin(6 * X))
     >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-3, offset=True))
     >>> solution.converged, solution.residual < 1e-6, solution.extra["preconditioner"]
-    (True, True, 'sampled')
+    (True, True, 'normal')
     >>> solution.gap < 1e-6 * solution.primal
     True
     """
@@ -128,8 +134,9 @@ class Falkon:
             residual, ``primal`` the sum of the risks, ``gap`` that of the duality gaps and ``dual``
             their difference. ``extra`` holds "residuals" and "gaps", one a target and relative to
             ‖KᵀW(y − ȳ)‖ and to the risk, "rounding", the part of the risk by which a gap may be
-            rounded, "passes" over the rows, the last "preconditioner" ("falkon", "sampled", "krill"
-            or "whole") and the "jitter" δ, of which float32 rows have more.
+            rounded, "passes" over the rows, the last "preconditioner" ("single",
+            "normal" or "whitened" for equations of one pass, "falkon", "sampled", "krill" or
+            "whole") and the "jitter" δ, of which float32 rows have more.
         """
         clock = Clock(self.max_time)
         saving = Saving(self.checkpoint, problem, "Falkon")
@@ -204,7 +211,7 @@ class Falkon:
                 s = replace(s, best=np.where(run.unsolved(s), np.maximum(s.best, 2.0), s.best))
             if run.limit or not names or not (s.best > 1.0).any():
                 break
-            again = s.slow and run.name in ("falkon", *system.ways)
+            again = run.name in system.ways or (s.slow and run.name == "falkon")
             s = run.anew(s) if again else run.retake(s)
             going = False
         if not run.limit and not s.slow:
