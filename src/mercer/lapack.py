@@ -90,9 +90,7 @@ def _routine(name: str) -> Any:
         return None
 
 
-def _checked(
-    A: np.ndarray, order: str, writeable: bool = True, kind: Any = np.float64
-) -> int:
+def _checked(A: np.ndarray, order: str, writeable: bool = True, kind: Any = np.float64) -> int:
     """Return the address of a matrix; a wrong layout would be read as another matrix."""
     fits = A.flags.c_contiguous if order == "C" else A.flags.f_contiguous
     if A.ndim != 2 or A.dtype != kind or not fits or (writeable and not A.flags.writeable):

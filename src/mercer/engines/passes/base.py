@@ -132,9 +132,7 @@ class Squares:
     rest: np.ndarray
     lower: np.ndarray | None = None
 
-    def add_to(
-        self, square: np.ndarray, out: np.ndarray, T: np.ndarray, room: np.ndarray
-    ) -> None:
+    def add_to(self, square: np.ndarray, out: np.ndarray, T: np.ndarray, room: np.ndarray) -> None:
         """Add to both parts, which are in Fortran order; the square may be float32, as the room."""
         if self.rest.shape[1]:
             out += T.T @ self.rest
@@ -220,7 +218,10 @@ def pull_rows(
     kind = getattr(step, "squares", None)  # of the first m columns, where they are sums of squares
     first = 0 if kind is None else m
     whole = np.zeros((m, step.width), order="F")
-    outs = [whole[:, first:], *(np.zeros((m, step.width - first), order="F") for _ in range(1, lanes))]
+    outs = [
+        whole[:, first:],
+        *(np.zeros((m, step.width - first), order="F") for _ in range(1, lanes)),
+    ]
     squares = [np.zeros((m, first), kind, order="F") for _ in range(lanes)]
     longest = max((band.stop - band.start for band in bands), default=0)
     rooms = [np.empty((longest, first), kind) for _ in range(lanes)]

@@ -119,19 +119,22 @@ class FalkonCG:
         )
         return replace(s, live=first.live & (excess > 1.0), begun=excess)
 
-    def leap(
-        self, s: KrylovState, solve: Callable[[np.ndarray], np.ndarray]
-    ) -> KrylovState:
+    def leap(self, s: KrylovState, solve: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Return a start near the solution, by a solver of this system that rounds."""
         first = self.start()
         live = first.live & (s.best > 1.0)
-        s, before = replace(s, X=put(s.X, live, 0.0), R=put(s.R, live, self.system.B[:, live])), np.inf
+        s, before = (
+            replace(s, X=put(s.X, live, 0.0), R=put(s.R, live, self.system.B[:, live])),
+            np.inf,
+        )
         while live.any() and not self.limit:
             at = np.flatnonzero(live)
             s = replace(s, X=put(s.X, at, s.X[:, at] + solve(s.R[:, at])))
             s, excess = self._look(replace(s, iteration=s.iteration + 1), at)
             live = put(np.zeros_like(live), at, excess[at] > 1.0)
-            s = replace(s, live=live, wait=np.zeros_like(live), begun=np.where(live, excess, s.begun))
+            s = replace(
+                s, live=live, wait=np.zeros_like(live), begun=np.where(live, excess, s.begun)
+            )
             worst = float(s.residual.max(initial=0.0))
             self.ticker.tell(f"iteration {s.iteration}, residual {worst:.1e} of {self.tol:.0e}")
             if self.callback is not None:
@@ -149,6 +152,8 @@ class FalkonCG:
 
     def go(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
+        if s.live.any():
+            self.system.rows.repeated = True
         try:
             while s.live.any() and not s.slow and not self.limit:
                 s = self._iterate(s, apply)

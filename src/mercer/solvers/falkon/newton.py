@@ -494,4 +494,4 @@ def falkon_newton_cost(
     facts: Facts, rates: Rates | None, sketch: Any = None, *, centers: int = 1
 ) -> Cost:
     """What `Falkon` takes, but for the passes of all Newton steps."""
-    return falkon_cost(facts, rates, sketch, centers=centers, passes=NEWTON_PASSES)
+    return falkon_cost(facts, rates, sketch, centers=centers, passes=NEWTON_PASSES, squares=False)

@@ -28,7 +28,7 @@ def takes_squares(rows: Any) -> bool:
     That takes n·m² flops by products of matrices, iterations some twenty readings of n·m values.
     """
     m = int(rows.m)
-    kept = getattr(rows, "kept", False)
+    kept = hasattr(rows, "w")  # in memory, as a rule
     room = MATRICES * 8 * m * m <= get_config().memory // 4
     return bool(getattr(rows, "squares", False)) and m <= (SQUARED if kept else AGAIN) and room
 
@@ -121,7 +121,9 @@ class NormalEquations:
         allowed, noise = SURE * system.tol * risk, np.zeros(len(at))
         if alpha > 0:
             noise = hidden**2 / (2.0 * alpha * self.least) + ROUNDING * made.rounding(X, alpha)
-        if not ((hidden <= SURE * system.tol) & (noise <= allowed) & (off * reach <= allowed)).all():
+        if not (
+            (hidden <= SURE * system.tol) & (noise <= allowed) & (off * reach <= allowed)
+        ).all():
             return None
         residual = column_norms(R + alpha * made.jitter * X) + hidden
         return R, residual, system.gap(R), risk, noise

@@ -272,6 +272,9 @@ class CentredSystem(Passes):
         self.preconditioner: Any = None
         self.ways = ["normal"] if takes_squares(self.rows) else []
         known = hasattr(self.rows, "w")
+        if self.ways:  # one pass or three: values that cost little are not worth new memory
+            costly = getattr(getattr(self.rows, "bound", None), "tile_entries", None)
+            self.rows.repeated = costly is not None
         if self.ways and (known or not self.single):
             # The ridge of float32 rows depends on the weights.
             w = self.rows.w if known else None

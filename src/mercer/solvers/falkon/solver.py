@@ -17,7 +17,7 @@ from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import FalkonCG, KrylovState
-from mercer.solvers.falkon.normal import ROUNDING, NormalEquations
+from mercer.solvers.falkon.normal import AGAIN, MATRICES, ROUNDING, SQUARED, NormalEquations
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     RATIO,
@@ -310,8 +310,9 @@ def falkon_cost(
     *,
     centers: int = 1,
     passes: int = FALKON_PASSES,
+    squares: bool = True,
 ) -> Cost:
-    """m³ operations for the preconditioner in one m × m matrix, nm kernel values a pass."""
+    """Normal equations, nm² operations and some passes; or m³ and nm kernel values a pass."""
     n, m, t = facts.n, centers, facts.outputs + 1
     host = facts.device is None
     entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
@@ -327,12 +328,17 @@ def falkon_cost(
     sample = 8.0 * m * (min(n, RATIO * m) + 4 * m)
     drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4
     more = 1.4 * m * m + 300 * m * t + band + 2**19
+    most = AGAIN if facts.stream else SQUARED
+    squares = squares and host and m <= most and 8 * MATRICES * m * m <= facts.budget // 4
+    more += 8 * MATRICES * m * m if squares else 0
     more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
     if rates is None:
         return Cost(needed, None, more)
     gemm = rates.gemm_single if facts.itemsize == 4 else rates.gemm
     values, product = sketch.rate.seconds(n * m, n), 4.0 * n * m * t / gemm
     setup = m**3 / rates.potrf + sketch.rate.seconds(0.5 * m * m, m)
+    if squares:
+        return Cost(needed, setup + 2.0 * values + float(n) * m * m / rates.gemm, more)
     again = 1 if kept else passes
     reads = 2.0 * passes * stored / rates.read if kept else 0.0
     return Cost(needed, setup + again * values + passes * product + reads, more)
