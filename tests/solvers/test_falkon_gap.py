@@ -14,7 +14,6 @@ from mercer.solvers.falkon.preconditioner import KrillPreconditioner, SampledPre
 from mercer.solvers.falkon.problem import CentredSystem
 from tests.solvers.centred import data, solve
 
-
 pytestmark = pytest.mark.usefixtures("iterations")
 
 

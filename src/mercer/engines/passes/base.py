@@ -259,8 +259,8 @@ def pull_rows(
         sums[0] += sums[lane]
     if store is not None:
         store.full = True
-    for part in squares:
-        whole[:, :first] += part
+    for square in squares:
+        whole[:, :first] += square
     return whole, sums[0]
 
 

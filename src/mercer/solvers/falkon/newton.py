@@ -15,6 +15,7 @@ from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import put, rounded
+from mercer.solvers.falkon.normal import ROUNDING
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     SEED,
@@ -22,7 +23,6 @@ from mercer.solvers.falkon.preconditioner import (
     KrillPreconditioner,
     probe,
 )
-from mercer.solvers.falkon.normal import ROUNDING
 from mercer.solvers.falkon.problem import Centred, Passes, Saving
 from mercer.solvers.falkon.solver import falkon_cost
 from mercer.solvers.falkon.steps import (

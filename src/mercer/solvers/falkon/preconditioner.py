@@ -279,8 +279,8 @@ class KrillPreconditioner:
         self.factor = M
         if not regular_factor(M, alpha):
             raise NotPositiveDefinite(
-                "Falkon: the sketched system has no Cholesky factor; use a larger alpha, or test the "
-                "kernel with mercer.check_kernel."
+                "Falkon: the sketched system has no Cholesky factor; use a larger alpha, or test "
+                "the kernel with mercer.check_kernel."
             )
 
     @classmethod

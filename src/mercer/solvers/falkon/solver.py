@@ -60,9 +60,9 @@ class Falkon:
 
     With up to some thousand centres the first pass adds up KᵀWK as well, by products of matrices,
     and a Cholesky factor of it is a solve; in float32, or with rows that are whitened by L⁻¹ with
-    LLᵀ = K_ZZ + δI, where that is better. What rounding may do to sums in float64 has a bound. Where
-    it is far below what is allowed they tell the residual and the gap, else passes of their own do,
-    and refine. What is not solved so is iterated.
+    LLᵀ = K_ZZ + δI, where that is better. What rounding may do to sums in float64 has a bound:
+    where it is far below what is allowed they tell the residual and the gap, else passes of their
+    own do, and refine. What is not solved so is iterated.
 
     The preconditioner is that of `FalkonPreconditioner`, or, where rows can be drawn at little
     cost, the better one of a sample of 8m of them. Where iterations make little progress all rows
@@ -70,7 +70,8 @@ class Falkon:
     (`KrillPreconditioner`), and in the end all rows if memory has room for n·m numbers.
 
     Cost: n·m² flops and n·m kernel values, one to three times, and some m × m matrices; or n·m
-    kernel values an iteration, ten to twenty iterations as a rule, m³ flops before, one m × m matrix.
+    kernel values an iteration, ten to twenty iterations as a rule, m³ flops before, one m × m
+    matrix.
 
     Parameters
     ----------
