@@ -210,10 +210,10 @@ class ApproximateFeatures(
 
     def _shared_rows(self, X: Any, held: int) -> int:
         """Return how many rows threads take at a time, 0 where all of X is not worth them."""
-        n, m = len(X) if isinstance(X, np.ndarray) else 0, self._n_features_out
-        room = min(get_config().memory // 4, get_config().memory - held) // IN_FLIGHT
-        most = min(SHARED // m, room // self._row_bytes(X)) if n else 0
-        return most if most >= FEWEST and n > 2 * most else 0
+        n, memory = len(X) if isinstance(X, np.ndarray) else 0, get_config().memory
+        most = max(1, SHARED // self._n_features_out)
+        fits = IN_FLIGHT * most * self._row_bytes(X) <= min(memory // 4, memory - held)
+        return most if n > 2 * most and fits else 0
 
     @property
     def _n_features_out(self) -> int:

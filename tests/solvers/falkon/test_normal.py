@@ -33,12 +33,12 @@ def test_the_answer_is_the_dense_one(k, alpha, offset):
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_leads_to_the_same_answer(way, monkeypatch):
     X, Z, y, w = data(n=900, m=40)
-    wanted = solve(RBF(1.0), X, Z, y, w, 0.5, True).unwrap()
+    a, b = solve(RBF(1.0), X, Z, y, w, 0.5, True).unwrap()
     monkeypatch.setattr("mercer.solvers.falkon.problem.ways_of_squares", lambda system: [way])
     solution = solve(RBF(1.0), X, Z, y, w, 0.5, True)
     assert solution.converged and solution.extra["preconditioner"] == way
-    for one, other in zip(solution.value, wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    K = RBF(1.0)(X, Z)
+    np.testing.assert_allclose(K @ solution.value[0] + solution.value[1], K @ a + b, atol=1e-4)
 
 
 def test_sums_are_believed_only_with_digits_to_spare():
