@@ -37,10 +37,10 @@ PATIENCE = 60  # iterations that a sketch and those with it would take
 
 @dataclass(frozen=True)
 class Falkon:
-    """Solve `Centred` least squares by preconditioned conjugate gradients: a pass an iteration.
+    """Solve `Centred` least squares: normal equations of one pass, or conjugate gradients over passes.
 
     All targets advance together and leave the block when they are done. Before a target is called
-    converged its residual r = KᵀW(y − Ka − b) − alpha·K_ZZ a is recomputed by a pass of its own;
+    converged its residual r = KᵀW(y − Ka − b) − alpha·K_ZZ a is recomputed, as a rule by a pass;
     one whose recurrence had drifted is restarted. Converged means two things:
 
         ‖r‖ ≤ tol·‖KᵀW(y − ȳ)‖,   rᵀ(K_ZZ + δI)⁻¹r / (2 alpha) ≤ tol·risk,
