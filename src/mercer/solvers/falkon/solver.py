@@ -37,7 +37,7 @@ PATIENCE = 60  # iterations that a sketch and those with it would take
 
 @dataclass(frozen=True)
 class Falkon:
-    """Solve `Centred` least squares: normal equations of one pass, or conjugate gradients over passes.
+    """Solve `Centred` least squares: normal equations of one pass, or conjugate gradients.
 
     All targets advance together and leave the block when they are done. Before a target is called
     converged its residual r = KᵀW(y − Ka − b) − alpha·K_ZZ a is recomputed, as a rule by a pass;
