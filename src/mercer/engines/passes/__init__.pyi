@@ -4,8 +4,8 @@ from mercer.engines.passes.base import (
     STORED as STORED,
     MemoryPass as MemoryPass,
     RowPass as RowPass,
+    RowSquares as RowSquares,
     Scattered as Scattered,
-    Squares as Squares,
     row_pass as row_pass,
 )
 from mercer.engines.passes.cluster import client_for as client_for, each_block as each_block

@@ -57,7 +57,7 @@ class Step(Protocol):
 
         F is float64 of shape (rows, columns of V), None where V is; y has shape (rows, t), w shape
         (rows,), None where there are none. xp is numpy or torch, of which all arrays are. With
-        numpy G may be a `Scattered` or `Squares`.
+        numpy G may be a `Scattered` or `RowSquares`.
         """
         ...
 
@@ -113,7 +113,7 @@ class Scattered:
 
 
 @dataclass(frozen=True, eq=False)
-class Squares:
+class RowSquares:
     """A G whose first columns are the rows T of K, or T L⁻ᵀ, times W; `rest` are those behind.
 
     So Kᵀ G begins with KᵀWK, or with L⁻¹KᵀWK L⁻ᵀ, of which only the lower triangle is added up.
@@ -162,7 +162,7 @@ class RowPass:
     single: bool = False  # whether kernel values are float32
     rounds: bool = False  # whether V is rounded to float32 in a pass
     repeated: bool = False  # set by who will make many passes
-    squares: bool = False  # whether a step may return `Squares`
+    squares: bool = False  # whether a step may return `RowSquares`
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ over all rows of Kᵀ G, shape (m, width), and the sums, in float64.
@@ -240,7 +240,7 @@ def pull_rows(
             F = None if V is None else times(T, V)
             G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
             sums[lane] += s
-            if isinstance(G, Squares):
+            if isinstance(G, RowSquares):
                 G.add_to(squares[lane], outs[lane], T, rooms[lane])
             elif isinstance(G, Scattered):
                 G.add_to(outs[lane], T)

@@ -19,6 +19,7 @@ MATRICES = 8  # of m × m: lanes of sums, and what is made of them
 ROUNDING = 10.0  # of how many sizes rounding may be
 FEWEST = 128  # centres from which float32 gains more than two passes take
 ABOVE = 1.0  # how far the least eigenvalue is to be above rounding in float32
+ROOMS = 2**25  # bytes of blocks that lanes hold
 SURE = 0.1  # the part of what is allowed up to which rounding of sums may be
 
 
@@ -29,7 +30,7 @@ def takes_squares(rows: Any) -> bool:
     """
     m = int(rows.m)
     kept = hasattr(rows, "w")  # in memory, as a rule
-    room = MATRICES * 8 * m * m <= get_config().memory // 4
+    room = MATRICES * 8 * m * m + ROOMS <= get_config().memory // 4
     return bool(getattr(rows, "squares", False)) and m <= (SQUARED if kept else AGAIN) and room
 
 

@@ -17,7 +17,7 @@ from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import FalkonCG, KrylovState
-from mercer.solvers.falkon.normal import AGAIN, MATRICES, ROUNDING, SQUARED, NormalEquations
+from mercer.solvers.falkon.normal import AGAIN, MATRICES, ROOMS, ROUNDING, SQUARED, NormalEquations
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     RATIO,
@@ -330,8 +330,8 @@ def falkon_cost(
     drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4
     more = 1.4 * m * m + 300 * m * t + band + 2**19
     most = AGAIN if facts.stream else SQUARED
-    squares = squares and host and m <= most and 8 * MATRICES * m * m <= facts.budget // 4
-    more += 8 * MATRICES * m * m if squares else 0
+    squares = squares and host and m <= most and 8 * MATRICES * m * m + ROOMS <= facts.budget // 4
+    more += 8 * MATRICES * m * m + ROOMS if squares else 0
     more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
     if rates is None:
         return Cost(needed, None, more)

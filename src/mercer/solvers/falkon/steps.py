@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import beside, is_torch, to_host
-from mercer.engines.passes import Scattered, Squares
+from mercer.engines.passes import RowSquares, Scattered
 from mercer.losses import Logistic, Loss
 from mercer.solvers.risk import log_softmax
 
@@ -89,7 +89,7 @@ class NormalSides(RightSides):
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
         G, sums = RightSides(self.t)(F, y, w, xp)
-        return Squares(w, G, self.lower), sums
+        return RowSquares(w, G, self.lower), sums
 
 
 @dataclass(frozen=True, eq=False)
