@@ -25,8 +25,10 @@ from mercer.models.pca.components import (
 from mercer.models.pca.incremental import COLUMNS, Count, Stream
 from mercer.models.pca.kernel_pca import COMPONENTS, wanted
 from mercer.solvers.linear import signs_of
+from mercer.threads import blas_for
 
 SQUARES = (1e-145, 1e145)  # entries between these have squares, and sums of them
+ROW = 50_000  # products of a scatter that a row of a small matrix stands for, to BLAS
 LINEAR = Linear()
 
 
@@ -129,7 +131,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         PCA
             The fitted model itself.
         """
-        self._found(X, sample_weight)
+        self._fit(X, sample_weight)
         return self
 
     @speaks("PCA")
@@ -150,30 +152,31 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         ndarray of shape (n, k)
             The coordinates, as `transform` returns them.
         """
-        rows, found = self._found(X, sample_weight)
-        if rows.weights is not None:
-            return self.transform(X)  # rows of weight 0 as well
-        S, mean = found.scatter, found.mean
-        near = S is not None and about_origin(mean, S, rows.weight)
-        Z = rows.project(self.components_.T, mean, near=near)
-        return Z / self._scales() if self.whiten else Z
+        Z = self._fit(X, sample_weight, coordinates=sample_weight is None)
+        return self.transform(X) if Z is None else Z  # of weights, rows of weight 0 as well
 
-    def _found(self, X: Any, sample_weight: Any) -> tuple[FeatureRows, Axes]:
-        """Fit, and return the rows of positive weight and what was found."""
+    def _fit(self, X: Any, sample_weight: Any, coordinates: bool = False) -> np.ndarray | None:
+        """Find the components, and return the coordinates of the rows where they are asked for."""
         with self._all_or_nothing(X):
             X, w = self._rows(X, sample_weight, reset=True)
-            want = wanted(self.n_components)
-            rows = FeatureRows(LINEAR, X, w)
-            found = find_axes(rows, want.count)
-            mean, S, k = found.mean, found.scatter, want.cut(found.values, found.total)
-            V = found.V[:, :k]
-            SV = rows.pull(rows.project(V, mean), mean) if S is None else S @ V
-            apart = SV - V * found.values[:k]
-            self._store(found, Count.of(X.shape[0], w), apart)
-            left = Stream.after(found, rows)
-            if left is not None:
-                self.batches_ = left.state()
-        return rows, found
+            n, d = X.shape
+            with blas_for(n * d * d // ROW):
+                want = wanted(self.n_components)
+                rows = FeatureRows(LINEAR, X, w)
+                found = find_axes(rows, want.count)
+                mean, S, k = found.mean, found.scatter, want.cut(found.values, found.total)
+                V = found.V[:, :k]
+                SV = rows.pull(rows.project(V, mean), mean) if S is None else S @ V
+                apart = SV - V * found.values[:k]
+                self._store(found, Count.of(n, w), apart)
+                left = Stream.after(found, rows)
+                if left is not None:
+                    self.batches_ = left.state()
+                if not coordinates:
+                    return None
+                near = S is not None and about_origin(mean, S, rows.weight)
+                Z = rows.project(self.components_.T, mean, near=near)
+        return Z / self._scales() if self.whiten else Z
 
     @speaks("PCA")
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
