@@ -6,7 +6,7 @@ whether they come from a Gram matrix or from features. Matrices have one row a c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -187,6 +187,26 @@ def lloyd(
     labels = np.where(counted, labels, look.nearest)  # rows of no weight follow
     residual = float(w[look.wrong].sum()) / total
     return Run(labels, path, residual, settled and residual <= tol)
+
+
+BETTER = 1e-9  # part by which a later start must be better than an earlier one
+
+
+def best_of(runs: Iterable[Any], cost: Callable[[Any], float]) -> Any:
+    """Return the best of several runs, the first of those that rounding makes different.
+
+    Parameters
+    ----------
+    runs : iterable
+        One at least.
+    cost : callable
+        What is to be small.
+    """
+    best: Any = None
+    for run in runs:
+        if best is None or cost(run) < (1 - BETTER) * cost(best):
+            best = run
+    return best
 
 
 def _settled(
