@@ -214,7 +214,8 @@ class FeatureSpace:
         sums = member_sums(F, labels, w, np.zeros((k, F.shape[1])))
         upper, lower = np.full(n, np.inf), np.zeros(n)
         state = sums, mass, counts, upper, lower
-        square, path, ended = float(w @ self.lengths), [], False
+        path: list[float] = []
+        square, ended = float(w @ self.lengths), False
         while not ended and (most is None or len(path) < most):
             room = np.empty(SWEEPS if most is None else min(SWEEPS, most - len(path)))
             done, ended = sweep(F, w, self.lengths, labels, self.rounding, few, *state, room, LONG)

@@ -82,7 +82,7 @@ def centre_in_place(K: Any, centred: CentredGram) -> Operator:
     return K
 
 
-class Centred(Operator):
+class CentredArray(Operator):
     """The centred matrix, written out."""
 
     symmetric = psd = in_memory = True
@@ -163,7 +163,7 @@ def by_subspace(
     rounding = 16 * EPS * size / total  # of the products: no residual gets far below it
     form: Operator = centred
     if isinstance(K, Dense):  # it is read again and again, so that centring it once costs nothing
-        form = Centred(centre_in_place(K, centred))
+        form = CentredArray(centre_in_place(K, centred))
     solver = SubspaceIteration(
         tol=max(tol or TOL, rounding),
         max_iter=max_iter or 500,
