@@ -133,11 +133,26 @@ def threads_for(values: float) -> int:
     return 1 if threads > 1 and values <= FEW_VALUES and is_crowded() else threads
 
 
+#: Seconds for which what was seen of other processes is believed: a look takes 0.1 ms.
+BELIEVED = 0.02
+
+
 def is_crowded() -> bool:
     """Whether other processes keep so many cores busy that less than half of ours would be idle.
 
     Linux tells how many threads run at this moment, our own among them; elsewhere it is not known.
     """
+    global _seen
+    now, threads = time.monotonic(), get_config().threads
+    if not (_seen[0] <= now < _seen[0] + BELIEVED and _seen[1] == threads):
+        _seen = now, threads, _look_around()
+    return _seen[2]
+
+
+_seen: tuple[float, int, bool] = (0.0, 0, False)  # when, for how many threads of ours, and what
+
+
+def _look_around() -> bool:
     try:
         with open("/proc/loadavg") as told:
             running = int(told.read().split()[3].partition("/")[0])
