@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -29,8 +31,13 @@ STEP = 1e-30
 def belongs(kernel: Any, hook: str) -> bool:
     """Whether a hook was written for the profile in force, not for one that a subclass replaced."""
 
+    return _belongs(type(kernel), hook)
+
+
+@lru_cache(maxsize=256)
+def _belongs(kind: type, hook: str) -> bool:
     def owner(name: str) -> type:
-        return next(c for c in type(kernel).__mro__ if name in c.__dict__)
+        return next(c for c in kind.__mro__ if name in c.__dict__)
 
     return issubclass(owner(hook), owner("_profile"))
 
@@ -211,6 +218,10 @@ class RadialBound(Bound):
         super().__init__(kernel, X, Y)
         self._X = X
         self._centre: Any = None  # what points were moved by
+        self._left: Any = None
+        self._unit: Any = None  # what multiplies differences; None for 1
+        if self.xp is np and self.flagged and self._laid_out(X, Y):
+            return
         with np.errstate(over="ignore", invalid="ignore"):
             if not sp.issparse(X) and X.shape[0]:
                 # Distances do not change when all points move; near the origin less cancels.
@@ -226,14 +237,41 @@ class RadialBound(Bound):
             self._xx = xx = _squared_norms(x)
             self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self.slow = self._must_be_exact(xx, yy)
-        self._unit: Any = None  # what multiplies differences; None for 1
         if self._exact and not (kernel._rough and self._small):
             self._x, self._y, self._unit = as_they_came(self)
             self._sparse = sp.issparse(self._x)
             self.workspace *= 1 if self._x.dtype == self.dtype else 2
-        self._left: Any = None
         if self.xp is np and not self._sparse and not self._exact:
             self._augment()
+
+    def _laid_out(self, X: np.ndarray, Y: np.ndarray | None) -> bool:
+        """Prepare arrays for products where these are exact enough; the usual case, in few steps.
+
+        False leaves everything to do: points that overflow, are far from one another, or are in a
+        metric of their own.
+        """
+        kernel, n = self.kernel, self.shape[0]
+        if not kernel._by_columns or not n or not self.shape[1] or X.dtype != self.dtype:
+            return False
+        scale = kernel._scale(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = X.mean(0)
+            self._left, self._x, xx = _lifted(X, centre, scale)
+            self._y, yy = self._x, xx
+            if Y is not None:
+                _, self._y, yy = _lifted(Y, centre, scale)
+            radius = float(xx.max()) + float(yy.max())
+        eps, self._radius = FINEST[self._type], radius
+        self._small = eps * radius < CANCELLATION[self._type]  # not of NaN either
+        if not self._small:
+            self._left = None
+            return False
+        right = self._right = np.empty((len(yy), self._left.shape[1]), self.dtype)
+        np.multiply(self._y, -2, out=right[:, :-2])
+        right[:, -2], right[:, -1] = 1, yy
+        self._centre, self._xx, self._yy = centre, xx, yy
+        self._sparse = self._exact = self.slow = False
+        return True
 
     def _augment(self) -> None:
         """[x, ‖x‖², 1]·[−2y, 1, ‖y‖²] = ‖x−y‖²: one product, no passes to add the norms."""
@@ -270,14 +308,13 @@ class RadialBound(Bound):
         if self._left is None or self._centre is None or X.dtype != Y.dtype:
             return super().at(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            x = self.kernel._to_metric(X - self._centre)
-            xx = _squared_norms(x)
+            kernel = self.kernel
+            scale = kernel._scale(X) if kernel._by_columns else kernel
+            left, x, xx = _lifted(X, self._centre, scale)
             radius = float(xx.max(initial=0.0)) + float(self._yy.max(initial=0.0))
         eps = FINEST[self._type]
         if not eps * radius < CANCELLATION[self._type]:  # far points; those that overflow too
             return super().at(X)
-        left = np.empty((len(x), x.shape[1] + 2), x.dtype)
-        left[:, :-2], left[:, -2], left[:, -1] = x, xx, 1.0
         return copy.copy(self).with_rows(X, x, xx, left, radius)
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
@@ -328,6 +365,14 @@ class RadialBound(Bound):
             s = self._refined(s, rows, cols)
         # Rounding may leave −ε for a distance near 0; |−ε| is as near, and cheaper than clipping.
         s = np.abs(s, out=s) if self.xp is np else s.abs() if self.whole else s.abs_()
+        if not self.symmetric:
+            return s
+        if self.xp is np:
+            low, high = max(rows.start, cols.start), min(rows.stop, cols.stop)
+            if low < high:
+                i, j = low - rows.start, low - cols.start
+                np.einsum("ii->i", s[i : i + high - low, j : j + high - low])[...] = 0
+            return s
         diagonal = self.on_diagonal(rows, cols)
         if diagonal is not None and not self.whole:
             s[diagonal] = 0
@@ -439,6 +484,28 @@ class RadialBound(Bound):
             return self.kernel._from_metric(2 * moved, self._X)
         x, y = self._rows(self._x, rows), self._rows(self._y, cols)
         return self.kernel._from_metric(2 * (G.sum(1)[:, None] * x - G @ y), self._X)
+
+
+def _lifted(X: np.ndarray, centre: np.ndarray, scale: Any) -> tuple[Any, Any, Any]:
+    """Return [x, ‖x‖², 1], its part x and ‖x‖² of rows of numbers, moved and scaled.
+
+    X : array of shape (n, d)
+        The rows.
+    centre : array of shape (d,)
+        What to move them by.
+    scale : float, array of shape (d,), or Radial
+        What to divide by afterwards, or a kernel that knows.
+    """
+    left = np.empty((len(X), X.shape[1] + 2), X.dtype)
+    x = left[:, :-2]
+    np.subtract(X, centre, out=x)
+    if isinstance(scale, Radial):
+        x[...] = scale._to_metric(x)
+    else:
+        np.divide(x, scale, out=x)
+    xx = _squared_norms(x)
+    left[:, -2], left[:, -1] = xx, 1
+    return left, x, xx
 
 
 def _squared_norms(X: Any) -> Any:
