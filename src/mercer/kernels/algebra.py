@@ -66,6 +66,8 @@ class Combination(Kernel):
         kinds = [d for d in domains if not isinstance(d, Objects)]
         if not kinds:
             return Objects()
+        if all(type(d) is Vectors for d in kinds):  # the usual case
+            return kinds[0]
         for kind in (Tables, GramRows):
             if any(isinstance(d, kind) for d in kinds):
                 if kind is GramRows and not all(isinstance(d, GramRows) for d in kinds):

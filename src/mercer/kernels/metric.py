@@ -155,6 +155,8 @@ class Radial(Kernel):
     # -- the metric: x ↦ scaled coordinates, and back for gradients ---------------------------
     def _scale(self, X: Any) -> Any:
         """Return the length scale as a number or a row, in the kind of X."""
+        if isinstance(self.length_scale, float):
+            return self.length_scale
         scale = np.asarray(self.length_scale, dtype=float)
         if scale.ndim and scale.size not in (1, X.shape[1]):
             raise InvalidInput(
@@ -255,14 +257,16 @@ class RadialBound(Bound):
             return False
         scale = kernel._scale(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = X.mean(0)
+            centre = np.add.reduce(X, 0)
+            centre /= n
             self._left, self._x, xx = _lifted(X, centre, scale)
             self._y, yy = self._x, xx
+            farthest = other = float(xx.max())
             if Y is not None:
                 _, self._y, yy = _lifted(Y, centre, scale)
-            radius = float(xx.max()) + float(yy.max())
-        eps, self._radius = FINEST[self._type], radius
-        self._small = eps * radius < CANCELLATION[self._type]  # not of NaN either
+                other = float(yy.max())
+        self._radius, kind = farthest + other, self._type
+        self._small = FINEST[kind] * self._radius < CANCELLATION[kind]  # not of NaN either
         if not self._small:
             self._left = None
             return False
@@ -511,7 +515,7 @@ def _lifted(X: np.ndarray, centre: np.ndarray, scale: Any) -> tuple[Any, Any, An
 def _squared_norms(X: Any) -> Any:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return (X * X).sum(1)
+    return np.add.reduce(X * X, 1) if isinstance(X, np.ndarray) else (X * X).sum(1)
 
 
 # ---- Points far from the origin: where only distances matter, they are moved to their mean ----
