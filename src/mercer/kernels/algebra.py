@@ -197,14 +197,12 @@ class Combination(Kernel):
         """Bounds of `theta`."""
         return np.concatenate([*(k.bounds for k in self._kernels()), super().bounds])
 
-    def with_theta(self, theta: Any) -> Self:
-        """Return the combination with these log-parameters."""
-        theta = self._check_theta(theta)
+    def _at_theta(self, theta: np.ndarray) -> Self:
         changes: dict[str, Any] = {}
         start = 0
         for name, part in zip(self._parts, self._kernels(), strict=True):
             size = len(part.theta)
-            changes[name] = part.with_theta(theta[start : start + size])
+            changes[name] = part._at_theta(theta[start : start + size])
             start += size
         own = zip(self._own(), theta[start:], strict=True)  # numbers, not arrays
         return self._replace(changes | {name: float(from_logs(t, v)[0]) for (name, v), t in own})

@@ -261,13 +261,10 @@ class RadialBound(Bound):
             centre /= n
             self._left, self._x, xx = _lifted(X, centre, scale)
             self._y, yy = self._x, xx
-            farthest = other = float(xx.max())
             if Y is not None:
                 _, self._y, yy = _lifted(Y, centre, scale)
-                other = float(yy.max())
-        self._radius, kind = farthest + other, self._type
-        self._small = FINEST[kind] * self._radius < CANCELLATION[kind]  # not of NaN either
-        if not self._small:
+            finite = math.isfinite(np.add.reduce(xx)) and math.isfinite(np.add.reduce(yy))
+        if not finite or self._must_be_exact(xx, yy):
             self._left = None
             return False
         right = self._right = np.empty((len(yy), self._left.shape[1]), self.dtype)
@@ -310,7 +307,7 @@ class RadialBound(Bound):
         """Return k at new points X; Y keeps its place, norms and scaled coordinates."""
         Y = self.collections[1]
         if self._left is None or self._centre is None or X.dtype != Y.dtype:
-            return super().at(X)
+            return type(self)(self.kernel, X, Y)
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = self.kernel
             scale = kernel._scale(X) if kernel._by_columns else kernel
@@ -318,7 +315,7 @@ class RadialBound(Bound):
             radius = float(xx.max(initial=0.0)) + float(self._yy.max(initial=0.0))
         eps = FINEST[self._type]
         if not eps * radius < CANCELLATION[self._type]:  # far points; those that overflow too
-            return super().at(X)
+            return type(self)(self.kernel, X, Y)
         return copy.copy(self).with_rows(X, x, xx, left, radius)
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
@@ -331,8 +328,8 @@ class RadialBound(Bound):
         if not np.isfinite(self._radius):
             self._check_finite()
         # Where they are so near to their centre, rounding does not show.
-        eps = float(self.xp.finfo(self.dtype).eps)
-        self._small = eps * self._radius < CANCELLATION[self._type]
+        kind = self._type
+        self._small = FINEST[kind] * self._radius < CANCELLATION[kind]
         if self.kernel._rough and self.xp is not np:
             return True
         return not self._small

@@ -362,7 +362,7 @@ def _dense(X: Any) -> np.ndarray:
 # ---- What a Gaussian process regression is fitted to, and the certificate of its solution ----
 
 
-FEW = 300  # rows up to which evaluations cost nothing
+FEW = 50  # rows up to which evaluations cost nothing
 RESIDUAL = 1e-6  # relative residual of a linear system that is solved
 
 
@@ -483,7 +483,7 @@ class Problem:
 def certificate(problem: Problem, fit: GaussianFit, value: np.ndarray, search: Any) -> Solution:
     """Judge the coefficients by C itself, without the jitter, and the search by its own words."""
     Z = problem.targets.forward(problem.Y)
-    gap = fit.factor.matmul(fit.dual) - Z
+    gap = (fit.factor.matmul(fit.dual) if fit.product is None else fit.product) - Z
     if problem.basis is not None:
         gap += problem.basis.columns(problem.X, len(Z)) @ fit.beta
     size = column_norms(Z)

@@ -166,14 +166,16 @@ class ProcessRegressor(KernelEstimator):
         problem: Problem | None = None,
         held: bool | None = None,
     ) -> Parameters:
-        low, high = LEAST, MOST
-        if problem is not None and problem.varies.any():
-            low, high = LEAST * problem.spread(), MOST * problem.unit()
         fixed = [name for name in as_names(self.fixed) if name != "noise"]
         if noise is not None and (self._holds_noise() if held is None else held):
             fixed.append("noise")
+        if not tuned:
+            return Parameters.held(kernel, noise, fixed)
+        low, high = LEAST, MOST
+        if problem is not None and problem.varies.any():
+            low, high = LEAST * problem.spread(), MOST * problem.unit()
         bounds, limits = self.bounds, noise_limits(self.noise)
-        for option in ("bounds", "priors") if tuned else ():
+        for option in ("bounds", "priors"):
             self._refuse_held(option, noise, kernel)
         if limits is not None and (bounds is None or isinstance(bounds, Mapping)):
             bounds = dict(bounds or {})
@@ -187,8 +189,8 @@ class ProcessRegressor(KernelEstimator):
             kernel,
             noise,
             fixed=fixed,
-            bounds=bounds if tuned else None,
-            priors=self.priors if tuned else None,
+            bounds=bounds,
+            priors=self.priors,
             noise_bounds=(low, high),
         )
 
