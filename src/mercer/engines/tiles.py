@@ -143,7 +143,8 @@ def _bands(bound: Any, entries: int) -> tuple[list[slice], int]:
     if bound.symmetric:
         edge = tile_edge(entries)
         return cuts(n, edge), edge
-    width = min(m, max(tile_edge(entries), 2 * tile_edge(entries) if bound.xp is np else 1)) or 1
+    width = max(2 * tile_edge(entries), entries // max(n, 1)) if bound.xp is np else 0
+    width = min(m, max(tile_edge(entries), width)) or 1
     return cuts(n, max(1, entries // width)), width
 
 

@@ -419,6 +419,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return self.y_mean_ + self.y_scale_ * (basis.columns(X, m) @ self.basis_coef_)
 
     def _noise_level(self) -> float:
+        if np.ndim(self.scaled_noise_) == 0:
+            return float(self.scaled_noise_)
         every = np.broadcast_to(self.scaled_noise_, len(self.y_fit_))
         return float(np.average(every, weights=self.sample_weight_))
 
