@@ -85,6 +85,7 @@ SCALED = {"float64": 1e-12, "float32": 1e-6}
 # Squared distances that overflow are as good as this; profiles there are 0 and stay finite.
 LARGEST = {"float64": 1e300, "float32": 1e36}
 HUGE = 1e150  # coordinates beyond this are not moved, lest the move overflow
+HALVED = 100  # columns from which half a product saves more than three passes over a tile cost
 # Columns of sparse rows made dense at a time.
 STRIP = 512
 
@@ -361,6 +362,8 @@ class RadialBound(Bound):
         else:
             if self._left is None:  # of tensors, which a device may multiply by without tiles
                 self._augment()
+            if self.xp is np and self.symmetric and rows == cols and self._x.shape[1] >= HALVED:
+                return self._on_corner(rows)
             s = self._left[rows] @ self._right[cols].T
         if self.kernel._rough and not self._exact:
             s = self._refined(s, rows, cols)
@@ -379,6 +382,19 @@ class RadialBound(Bound):
             s[diagonal] = 0
         elif diagonal is not None:  # autograd: multiply, do not write
             s = s * (1 - self.xp.eye(len(s), dtype=s.dtype, device=s.device))
+        return s
+
+    def _on_corner(self, rows: slice) -> np.ndarray:
+        """Return a tile on the diagonal, of which BLAS multiplies one half."""
+        x, xx = self._x[rows], self._xx[rows]
+        s: np.ndarray = x @ x.T
+        s *= -2
+        s += xx[:, None]
+        s += xx
+        if self.kernel._rough:
+            s = self._refined(s, rows, rows)
+        np.abs(s, out=s)
+        np.einsum("ii->i", s)[...] = 0
         return s
 
     def _by_differences(self, rows: slice, cols: slice) -> Any:

@@ -89,7 +89,8 @@ class ProcessRegressor(KernelEstimator):
     def _require_fit(self) -> None:
         # scikit-learn takes a model that answers before fit for fitted, unless an attribute is
         # asked for by name.
-        check_is_fitted(self, "dual_coef_")
+        if not self._is_fitted():
+            check_is_fitted(self, "dual_coef_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -230,7 +231,7 @@ class ProcessRegressor(KernelEstimator):
     def _as_given(self, noise: float) -> float:
         """Return a noise, or what it was held at or limited to, where units alone changed it."""
         given = noise_limits(self.noise) or (as_number(self.noise),)
-        return next((value for value in given if np.isclose(noise, value, 1e-15, 0.0)), noise)
+        return next((value for value in given if abs(noise - value) <= 1e-15 * value), noise)
 
     def _current_parameters(self) -> Parameters:
         """Return the parameters that may be tuned, at their values now."""

@@ -413,9 +413,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return self._finite(values + self._explicit_mean(X, m)), variance
 
     def _explicit_mean(self, X: Any, m: int) -> np.ndarray:
+        """Return the mean of the basis at m points, (m, t), or what is the same at all of them."""
         basis = self._basis()
         if basis is None or basis.scale is None:
-            return np.broadcast_to(self.intercept_, (m, len(self.y_mean_)))
+            return np.asarray(self.intercept_)
         return self.y_mean_ + self.y_scale_ * (basis.columns(X, m) @ self.basis_coef_)
 
     def _noise_level(self) -> float:
