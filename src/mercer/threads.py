@@ -367,18 +367,18 @@ def shared_out(
     others: list[threading.Thread] = []
     try:
         for _ in range(min(threads - 1, _affordable(threads))):
-            other = threading.Thread(target=inheriting(take_turns))
+            others.append(threading.Thread(target=inheriting(take_turns)))
             try:
-                other.start()
+                others[-1].start()
             except (RuntimeError, MemoryError):  # the system starts no more threads
                 break
-            others.append(other)
         take_turns()
     except BaseException as error:  # Ctrl-C outside of a task
         errors.append(error)
         stop.set()
     for other in others:
-        other.join()
+        if other.ident is not None:  # it was started
+            other.join()
     if errors:
         raise errors[0]
 

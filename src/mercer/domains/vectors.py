@@ -134,7 +134,7 @@ def is_canonical(X: Any) -> bool:
     """Whether X is an array in canonical form, of finite numbers whose sum is one too."""
     if type(X) is not np.ndarray or X.ndim != 2 or not X.flags.c_contiguous or not X.size:
         return False
-    if X.dtype != np.float64 and X.dtype != np.float32 or not X.dtype.isnative:
+    if X.dtype not in (np.float64, np.float32) or not X.dtype.isnative:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return math.isfinite(np.add.reduce(X, None))

@@ -224,8 +224,8 @@ def gram(bound: Any, out: Any = None) -> Any:
         with _arithmetic(bound):
             return make_tile(bound, slice(0, n), slice(0, m))
     if _is_one_tile(bound):
-        work = n * m * getattr(bound.collections[0], "shape", (0, 1))[-1]
-        alone = work <= UNSHARED and bound.dtype == np.float64
+        products = n * m * getattr(bound.collections[0], "shape", (0, 1))[-1]
+        alone = products <= UNSHARED and bound.dtype == np.float64
         with nullcontext() if alone else _arithmetic(bound):
             return _little_gram(bound, out)
     bands, width, threads = plan_tiles(

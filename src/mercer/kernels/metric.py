@@ -31,7 +31,8 @@ STEP = 1e-30
 def belongs(kernel: Any, hook: str) -> bool:
     """Whether a hook was written for the profile in force, not for one that a subclass replaced."""
 
-    return _belongs(type(kernel), hook)
+    kind: Any = type(kernel)
+    return _belongs(kind, hook)
 
 
 @lru_cache(maxsize=256)

@@ -124,6 +124,13 @@ class Parameters:
         Why nothing is to be searched for; "" where there is a search.
     """
 
+    _names: list[str]
+    _kernel_names: list[str]
+    _whole: np.ndarray
+    _free: np.ndarray
+    _is_free: np.ndarray
+    _limits: dict[float, float]
+
     @speaks("GaussianProcessRegressor", unless_spoken=True)
     def __init__(
         self,
@@ -137,7 +144,7 @@ class Parameters:
     ):
         self.noise_bounds = noise_bounds
         self._name(kernel, noise, fixed)
-        names, whole, free, box = self._names, self._whole, self._is_free, kernel.bounds
+        names, whole, box = self._names, self._whole, kernel.bounds
         if noise is not None:
             box = np.vstack([box, np.log(noise_bounds)])
         # bounds that a kernel narrows are those of its parametrisation, such as angles
@@ -185,7 +192,7 @@ class Parameters:
     def _name(self, kernel: Any, noise: float | None, fixed: Any) -> None:
         """Note the parameters, their logarithms and which of them are free."""
         self.kernel, self.noise = kernel, None if noise is None else float(noise)
-        self._limits: dict[float, float] = {}  # of the noise, by their logarithms
+        self._limits = {}  # of the noise, by their logarithms
         self._whole, self._kernel_names = kernel.theta, list(kernel.theta_names)
         names = list(self._kernel_names)
         if noise is not None:
