@@ -103,7 +103,7 @@ def test_ctrl_c_among_bands_leaves_the_rest_undone(monkeypatch, owner, name, las
         Slow()(X)  # 150 bands, and all but a few of 11,325 tiles are left
     assert last <= len(called) <= last + 1 and len(done) < 3000
     assert tiles.single_threaded_blas._inside == 0
-    assert threading.active_count() == before  # nobody goes on
+    assert threading.active_count() <= before  # nobody goes on
 
 
 def test_bands_of_tiles_end_with_the_tile_at_work(monkeypatch):
