@@ -202,7 +202,7 @@ class Combination(Kernel):
         start = 0
         for name, part in zip(self._parts, self._kernels(), strict=True):
             size = len(part.theta)
-            changes[name] = part._at_theta(theta[start : start + size])
+            changes[name] = part.with_theta(theta[start : start + size])
             start += size
         own = zip(self._own(), theta[start:], strict=True)  # numbers, not arrays
         return self._replace(changes | {name: float(from_logs(t, v)[0]) for (name, v), t in own})

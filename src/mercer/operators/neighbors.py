@@ -199,7 +199,7 @@ def _ready_squares(model: Any, kernel: Kernel, geometry: Geometry, X: Any) -> An
         if type(image) is not np.ndarray or not LEAST < largest(image) < MOST:
             return None
         squares = _SquaredDistances(RBF(1.0), image, None)
-        return None if squares._left is None else squares
+        return None if squares.slow else squares
 
     return kept_ready(model, kernel, X, make)
 
