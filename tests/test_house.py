@@ -16,7 +16,7 @@ BOUNDS = {
     "gram": 0,
     "owner": 18,
     "windows": 0,
-    "private": 368,
+    "private": 369,
     "engines": 0,
     "engines_else": 0,
     "torch": 7,

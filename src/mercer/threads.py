@@ -378,6 +378,67 @@ def workers(threads: int, stop: threading.Event | None = None) -> Iterator[Threa
     pool.shutdown()
 
 
+def shared_out(
+    tasks: Iterable[Any],
+    work: Callable[[Any], None],
+    threads: int,
+    stop: threading.Event,
+    progress: Progress,
+) -> None:
+    """Apply ``work`` to every task, in this thread and in others beside it.
+
+    What is raised anywhere ends it after the tasks in hand, and is raised here.
+
+    Parameters
+    ----------
+    tasks : iterable
+        What to do, the longest first.
+    work : callable
+        Does a task.
+    threads : int
+        How many, this one among them.
+    stop : Event
+        What tasks look at that take long; set when one has failed.
+    progress : Progress
+        Counts them.
+    """
+    waiting, claim = iter(tasks), threading.Lock()
+    errors: list[BaseException] = []
+    none = object()
+
+    def take_turns() -> None:
+        try:
+            while not stop.is_set():
+                with claim:
+                    task = next(waiting, none)
+                if task is none:
+                    return
+                work(task)
+                with claim:
+                    progress.step()
+        except BaseException as error:  # raised by the caller
+            errors.append(error)
+            stop.set()
+
+    others: list[threading.Thread] = []
+    try:
+        for _ in range(min(threads - 1, _affordable(threads))):
+            others.append(threading.Thread(target=inheriting(take_turns)))
+            try:
+                others[-1].start()
+            except (RuntimeError, MemoryError):  # the system starts no more threads
+                break
+        take_turns()
+    except BaseException as error:  # Ctrl-C outside of a task
+        errors.append(error)
+        stop.set()
+    for other in others:
+        if other.ident is not None:  # it was started
+            other.join()
+    if errors:
+        raise errors[0]
+
+
 def inheriting(work: Callable[..., T]) -> Callable[..., T]:
     """Return a call for another thread, under the config(...) and np.errstate of this one.
 

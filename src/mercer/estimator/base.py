@@ -366,7 +366,8 @@ class TakesKernel:
 
     def _check_new(self, X: Any) -> Any:
         """Return new points for a fitted model."""
-        check_is_fitted(self)
+        if "kernel_" not in vars(self):
+            check_is_fitted(self)
         return self._check_X(X, self.kernel_, reset=False)
 
     @speaks
