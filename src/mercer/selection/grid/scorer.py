@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from inspect import signature
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.metrics import accuracy_score, check_scoring, r2_score
-from sklearn.metrics._scorer import _BaseScorer
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from mercer.checks import Clock
 from mercer.domains import Table, Vectors, is_torch
-from mercer.errors import InvalidInput, MercerError, speaking_for, speaks, users_level, who
+from mercer.errors import InvalidInput, MercerError, speaking_for, speaks, who
 from mercer.estimator import (
     KernelEstimator,
-    accuracy,
     asks_centers,
     check_weights,
     kernel_of,
     prepare_labels,
     prepare_targets,
-    r_squared,
 )
 from mercer.kernels import Kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
@@ -34,8 +28,8 @@ from mercer.models.margin import Tally, gram_rows, is_margin
 from mercer.models.neighbors import NeighborsBase
 from mercer.models.risk import Risk
 from mercer.operators import Gram
+from mercer.selection.grid.judge import FoldJudge
 from mercer.selection.grid.paths import (
-    Answer,
     NeedsModel,
     grouped,
     of_kernel,
@@ -50,69 +44,6 @@ from mercer.solvers import Rows
 #: Models that show what words of a kernel come to before they are fitted; so do margin machines.
 RESOLVING = (KernelRidge, KernelRidgeClassifier, Risk)
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
-
-
-class FoldJudge:
-    """Scores models, or the values they would give, as scikit-learn does.
-
-    Parameters
-    ----------
-    model : estimator
-        The kind of model.
-    scoring : str, callable or None
-        As for ``GridSearchCV``; None is the model's own ``score``.
-    weighted : bool
-        Whether there are sample weights for the scorer, if it takes any.
-    """
-
-    def __init__(self, model: Any, scoring: Any, weighted: bool = False):
-        if isinstance(scoring, list | tuple | set | dict):
-            raise InvalidInput(
-                f"{who()}: scoring={scoring!r} names several scores; give one, or use "
-                "sklearn.model_selection.GridSearchCV."
-            )
-        try:
-            self.scorer: Callable = check_scoring(model, scoring=scoring)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{who()}: scoring: {error}") from error
-        own = getattr(type(model), "score", None)
-        self._metric = None
-        if scoring is None:
-            metrics: dict = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
-            metrics[accuracy], metrics[r_squared] = accuracy_score, r2_score
-            self._metric = metrics.get(own)
-        #: Whether values on the test rows may be enough; `Answer` tells if they are not.
-        self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None
-        #: Whether the scorer reads X only through the model.
-        self.by_model = scoring is None or isinstance(self.scorer, _BaseScorer)
-        takes = model.score if scoring is None else getattr(self.scorer, "_score_func", self.scorer)
-        self.weighted = weighted and "sample_weight" in signature(takes).parameters
-        if weighted and not self.weighted:
-            warnings.warn(
-                f"{who()}: scoring={scoring!r} takes no sample_weight, so the weights count in the "
-                "fits and not in the scores.",
-                UserWarning,
-                stacklevel=users_level(),
-            )
-
-    def score(self, model: Any, X: Any, y: Any, weights: Any) -> float:
-        """Return the score of a fitted model, rows counted by weights where the scorer can."""
-        options = {"sample_weight": weights} if self.weighted else {}
-        value = self.scorer(model, X, *(() if y is None else (y,)), **options)
-        try:
-            return float(value)
-        except (OverflowError, TypeError, ValueError):
-            raise InvalidInput(f"scoring must return a number, got {value!r}.") from None
-
-    def of_values(self, answer: Answer, y: np.ndarray, weights: Any) -> float:
-        """Return the score of values, or raise `NeedsModel`."""
-        X = np.empty((len(y), 0))
-        if self._metric is not None:
-            return float(self._metric(y, answer.predict(X), sample_weight=weights))
-        try:
-            return self.score(answer, X, y, weights)
-        except AttributeError as error:  # a fitted model says what it cannot answer
-            raise NeedsModel(str(error)) from error
 
 
 # ---- Which fits of a fold begin where others ended: regularised risks, from large penalties
@@ -233,6 +164,7 @@ class FoldScorer:
         self.failures: list[tuple[dict, int, Exception]] = []
         self.clock = Clock()
         self.stopped, self.complete, self.tally = False, False, Tally()
+        self._told: dict[int, tuple[Any, Any]] = {}  # targets and weights of test rows, by fold
         self._held: tuple[Kernel, np.ndarray] | None = None
         self._rows: tuple[Kernel, Rows] | None = None
         self._checked: tuple[Any, Any] | None = None
@@ -257,12 +189,13 @@ class FoldScorer:
         base = self.model if kernel is None else clone(self.model).set_params(kernel=kernel)
         table = np.full((len(settings), len(self.folds)), np.nan)
         done = np.zeros(table.shape, dtype=bool)
-        shared = self._resolvable(base)
+        shared, told = self._resolvable(base), self._told
         if self.judge.by_values and self.y is not None:
             try:
                 for i, k, answer in shared_answers(self, base, shared, settings):
-                    test = self.folds[k][1]
-                    table[i, k] = self.judge.of_values(answer, *self.of(test))
+                    if k not in told:
+                        told[k] = self.of(self.folds[k][1])
+                    table[i, k] = self.judge.of_values(answer, *told[k])
                     done[i, k] = True
                     self.complete |= bool(done[i].all())
             except NeedsModel:
