@@ -113,7 +113,8 @@ def search(
       ``length_scale="median"`` makes the kernel depend on the training rows, once a fold.
     * `KernelRidge`, `KernelRidgeClassifier`: all penalties of a fold come from one Krylov space,
       with values certified to 1e-9 of the size of the targets, or with residuals as small as those
-      of a factorisation; penalties that would take too many steps come from factorisations.
+      of a factorisation; penalties that would take too many steps come from factorisations, or
+      together from one reduction of the fold's matrix to a band.
     * `SVC`, `SVR`: from the smallest C to the largest, each from the solution before, on shared
       rows.
     * `KernelERM`, `KernelLogisticRegression`, `KernelHuberRegressor`, `KernelQuantileRegressor`:
