@@ -236,10 +236,18 @@ def test_a_sparse_target_is_refused_in_words():
 
 # ---- usual scores by their formula ----
 
+ERRORS = ["mean_squared", "root_mean_squared", "mean_absolute"]
+
 
 @pytest.mark.parametrize(
     "scoring",
-    [None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error", "neg_mean_absolute_error"],
+    [
+        None,
+        "r2",
+        "neg_mean_squared_error",
+        "neg_root_mean_squared_error",
+        "neg_mean_absolute_error",
+    ],
 )
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])

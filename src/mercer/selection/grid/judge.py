@@ -100,10 +100,12 @@ class FoldJudge:
         if formula is None or not isinstance(y, np.ndarray) or len(y) < 2:
             return None
         said, w = answer.predict(None), weights if counted else None
-        kinds = "biuU" if metric is accuracy_score else "f"
-        if not (isinstance(said, np.ndarray) and said.shape == y.shape and y.ndim <= 2):
+        kinds, deep = ("biuU", 1) if metric is accuracy_score else ("f", 2)
+        if not (isinstance(said, np.ndarray) and said.shape == y.shape and y.ndim <= deep):
             return None
-        if {y.dtype.kind, said.dtype.kind} - set(kinds) or (metric is accuracy_score and y.ndim > 1):
+        if {y.dtype.kind, said.dtype.kind} - set(kinds) or (
+            metric is accuracy_score and y.ndim > 1
+        ):
             return None
         w = None if w is None else np.asarray(w, dtype=float)
         if w is not None and not w.sum() > 0:
