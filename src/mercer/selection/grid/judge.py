@@ -93,9 +93,10 @@ class FoldJudge:
         """Return a usual score of usual arrays without the checks of scikit-learn, else None."""
         metric, sign, counted = self._metric, 1, True
         if metric is None and isinstance(self.scorer, _BaseScorer):
-            if self.scorer._kwargs or self.scorer._response_method != "predict":
+            made = vars(self.scorer)  # what make_scorer was given
+            if made.get("_kwargs") or made.get("_response_method") != "predict":
                 return None
-            metric, sign, counted = self.scorer._score_func, self.scorer._sign, self.weighted
+            metric, sign, counted = made["_score_func"], made["_sign"], self.weighted
         formula = FORMULAS.get(metric)
         if formula is None or not isinstance(y, np.ndarray) or len(y) < 2:
             return None
