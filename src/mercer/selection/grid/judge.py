@@ -9,18 +9,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import (
-    accuracy_score,
-    check_scoring,
-    mean_absolute_error,
-    mean_squared_error,
-    r2_score,
-    root_mean_squared_error,
-)
+from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.metrics._scorer import _BaseScorer
 
 from mercer.errors import InvalidInput, users_level, who
-from mercer.estimator import accuracy, r_squared
+from mercer.estimator import KernelEstimator, accuracy, r_squared
+from mercer.models import GaussianProcessRegressor
 from mercer.selection.grid.paths import Answer, NeedsModel
 
 
@@ -52,7 +46,9 @@ class FoldJudge:
         if scoring is None:
             metrics: dict = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
             metrics[accuracy], metrics[r_squared] = accuracy_score, r2_score
+            metrics[GaussianProcessRegressor.score] = r2_score
             self._metric = metrics.get(own)
+        self._formula = _formula(self._metric or scoring)
         #: Whether values on the test rows may be enough; `Answer` tells if they are not.
         self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None
         #: Whether the scorer reads X only through the model.
@@ -89,26 +85,27 @@ class FoldJudge:
         except AttributeError as error:  # a fitted model says what it cannot answer
             raise NeedsModel(str(error)) from error
 
-    def _plainly(self, answer: Answer, y: Any, weights: Any) -> float | None:
+    def of_model(self, model: Any, X: Any, y: Any, weights: Any) -> float:
+        """Return the score of a fitted model, a usual one without the checks of scikit-learn."""
+        if self._formula is not None and isinstance(model, KernelEstimator):
+            plain = self._plainly(model, y, weights, X)
+            if plain is not None:
+                return plain
+        return self.score(model, X, y, weights)
+
+    def _plainly(self, model: Any, y: Any, weights: Any, X: Any = None) -> float | None:
         """Return a usual score of usual arrays without the checks of scikit-learn, else None."""
-        metric, sign, counted = self._metric, 1, True
-        if metric is None and isinstance(self.scorer, _BaseScorer):
-            made = vars(self.scorer)  # what make_scorer was given
-            if made.get("_kwargs") or made.get("_response_method") != "predict":
-                return None
-            metric, sign, counted = made["_score_func"], made["_sign"], self.weighted
-        formula = FORMULAS.get(metric)
-        if formula is None or not isinstance(y, np.ndarray) or len(y) < 2:
+        if self._formula is None or not isinstance(y, np.ndarray) or len(y) < 2:
             return None
-        said, w = answer.predict(None), weights if counted else None
-        kinds, deep = ("biuU", 1) if metric is accuracy_score else ("f", 2)
-        if not (isinstance(said, np.ndarray) and said.shape == y.shape and y.ndim <= deep):
+        formula, sign = self._formula
+        kinds, deep = ("biuU", 1) if formula is _accuracy else ("f", 2)
+        if y.dtype.kind not in kinds or y.ndim > deep:
             return None
-        if {y.dtype.kind, said.dtype.kind} - set(kinds) or (
-            metric is accuracy_score and y.ndim > 1
-        ):
+        said = model.predict(X)
+        usual = isinstance(said, np.ndarray) and said.shape == y.shape and said.dtype.kind in kinds
+        if not usual:
             return None
-        w = None if w is None else np.asarray(w, dtype=float)
+        w = None if weights is None or not self.weighted else np.asarray(weights, dtype=float)
         if w is not None and not w.sum() > 0:
             return None
         with np.errstate(all="ignore"):
@@ -144,10 +141,18 @@ def _determination(y: np.ndarray, said: np.ndarray, w: Any) -> Any:
     return np.average(1 - left / total)
 
 
-FORMULAS: dict[Any, Callable] = {
-    accuracy_score: _accuracy,
-    mean_squared_error: _squared,
-    root_mean_squared_error: _root,
-    mean_absolute_error: _absolute,
-    r2_score: _determination,
+#: The formula and the sign of the scores that scikit-learn knows by these names.
+FORMULAS: dict[str, tuple[Callable, int]] = {
+    "accuracy": (_accuracy, 1),
+    "neg_mean_absolute_error": (_absolute, -1),
+    "neg_mean_squared_error": (_squared, -1),
+    "neg_root_mean_squared_error": (_root, -1),
+    "r2": (_determination, 1),
 }
+
+
+def _formula(asked: Any) -> tuple[Callable, int] | None:
+    """Return the formula of a score by its name, or of what a model's own ``score`` counts."""
+    own = {accuracy_score: "accuracy", r2_score: "r2"}
+    name = own.get(asked) if callable(asked) else asked
+    return FORMULAS.get(name) if isinstance(name, str) else None

@@ -328,22 +328,26 @@ def ridge_values(
 ) -> list[list[Any]]:
     """Return for each fold and penalty the values at its test rows; None where a fit must say.
 
+    Penalties of shape (folds, penalties) are each fold's own.
+
     Returns
     -------
     list of list
         Arrays of shape (test rows,) or (test rows, outputs); None where K + αI could not be
         factorised.
     """
-    out: list[list[Any]] = [[None] * len(alphas) for _ in folds]
-    pending = [list(range(len(alphas))) for _ in folds]
-    if _krylov_pays(K, folds, len(alphas)):
-        pending = _by_krylov(K, folds, alphas, offset, out)
+    count = alphas.shape[-1]
+    each = np.broadcast_to(alphas, (len(folds), count))
+    out: list[list[Any]] = [[None] * count for _ in folds]
+    pending = [list(range(count)) for _ in folds]
+    if (each == each[0]).all() and _krylov_pays(K, folds, count):
+        pending = _by_krylov(K, folds, each[0], offset, out)
     stop = threading.Event()
     room = max(1, get_config().memory // K.nbytes - 2)  # a fold takes a matrix, and a part of one
     with single_threaded_blas(), workers(min(get_config().threads, room), stop) as pool:
         jobs = [
-            pool.submit(inheriting(_directly), K, fold, alphas, offset, left, mine, stop.is_set)
-            for fold, left, mine in zip(folds, pending, out, strict=True)
+            pool.submit(inheriting(_directly), K, fold, own, offset, left, mine, stop.is_set)
+            for fold, own, left, mine in zip(folds, each, pending, out, strict=True)
             if left
         ]
         for job in jobs:

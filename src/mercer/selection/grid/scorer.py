@@ -231,7 +231,7 @@ class FoldScorer:
                 if K is not None:
                     on_matrix = {**setting, "kernel": "precomputed"}
                     fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known, near)
-                    return self.judge.score(fitted, K[np.ix_(test, train)], *held_out), fitted
+                    return self.judge.of_model(fitted, K[np.ix_(test, train)], *held_out), fitted
             except Exception:
                 # Any error, a user's kernel may raise what it likes. Nothing is lost: the same fit
                 # is done below on the points, where what is wrong is said in terms of them.
@@ -239,7 +239,7 @@ class FoldScorer:
         try:
             some, others = (split_rows(base, self.X, rows, train) for rows in (train, test))
             fitted = plain_fit(base, setting, some, *known, near)
-            return self.judge.score(fitted, others, *held_out), fitted
+            return self.judge.of_model(fitted, others, *held_out), fitted
         except Exception as error:
             self.failures.append(({**self._kernel_of(base), **setting}, k, error))
             return np.nan, None
