@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -38,11 +42,14 @@ from mercer.selection.grid.paths import (
     split_rows,
     without,
 )
-from mercer.settings import get_config
+from mercer.settings import config, get_config
 from mercer.solvers import Rows
+from mercer.threads import inheriting, single_threaded_blas, workers
 
 #: Models that show what words of a kernel come to before they are fitted; so do margin machines.
 RESOLVING = (KernelRidge, KernelRidgeClassifier, Risk)
+SHARED = 500  # rows from which fits take turns at more than Python's lock
+_NOBODY_ELSE: AbstractContextManager = nullcontext()
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
 
 
@@ -204,14 +211,73 @@ class FoldScorer:
                 pass  # the fits themselves say what is wrong, and where
         starts = WarmStarts(base, settings)
         by_fold = shared is not None and bool(shared._words())  # a matrix for each: use it for all
-        for i, k in starts.order(np.argwhere(~done), by_fold):
-            if self.late():
-                break
-            table[i, k], fitted = self._one(base, shared, settings[i], k, starts.near(i, k))
-            starts.keep(i, k, fitted)
-            done[i, k] = True
+        order = starts.order(np.argwhere(~done), by_fold)
+        threads = 1 if by_fold else self._threads(base, settings)
+        fits = self._side_by_side if threads > 1 and len(order) > 1 else self._in_turn
+        for i, k, (score, failure) in fits(base, shared, settings, order, starts, threads):
+            table[i, k], done[i, k] = score, True
+            if failure is not None:
+                self.failures.append(failure)
             self.complete |= bool(done[i].all())
         return table
+
+    def _in_turn(
+        self, base: Any, shared: Any, settings: Any, order: Any, starts: WarmStarts, threads: int
+    ) -> Iterator[tuple[int, int, tuple]]:
+        """Yield setting, fold, and score and failure of every fit."""
+        for i, k in order:
+            if self.late():
+                return
+            *told, fitted = self._one(base, shared, settings[i], k, starts.near(i, k))
+            starts.keep(i, k, fitted)
+            yield i, k, tuple(told)
+
+    def _side_by_side(
+        self, base: Any, shared: Any, settings: Any, order: Any, starts: WarmStarts, threads: int
+    ) -> Iterator[tuple[int, int, tuple]]:
+        """Yield the same from several threads, one a fit, each with BLAS on one.
+
+        Fits are told in their order. One that begins where another ends waits for it, which began
+        before.
+        """
+        lock = threading.Lock()
+
+        def work(i: int, k: int, before: Future | None) -> tuple:
+            near = None if before is None else before.result()[-1]
+            with config(threads=1):
+                out = self._one(base, shared, settings[i], k, near, lock)
+            return out if starts.warm else (*out[:-1], None)
+
+        with single_threaded_blas(), workers(threads) as pool:
+            begun: deque = deque()
+            for i, k in order:
+                if self.late():
+                    break
+                job = pool.submit(inheriting(work), i, k, starts.near(i, k))
+                starts.keep(i, k, job)
+                begun.append((i, k, job))
+                if len(begun) > 2 * threads:
+                    i, k, job = begun.popleft()
+                    yield i, k, job.result()[:-1]
+            for i, k, job in begun:
+                yield i, k, job.result()[:-1]
+
+    def _threads(self, base: Any, settings: Any) -> int:
+        """Return how many fits may run at a time.
+
+        More than one only of models that draw nothing from a generator that all share and call
+        nothing of the user's but kernels, where their matrices fit into the memory budget together.
+        """
+        ours = isinstance(base, KernelEstimator) and type(base).__module__.startswith("mercer.")
+        plain = not any(callable(v) or hasattr(v, "fit") for s in settings for v in s.values())
+        given = [v for name, v in base.get_params(deep=False).items() if name != "kernel"]
+        plain = plain and not any(callable(v) or hasattr(v, "fit") for v in given)
+        chosen = get_config()
+        if not (ours and plain and self.judge.by_model and chosen.engine != "torch"):
+            return 1
+        if self.n < SHARED or not isinstance(self.X, np.ndarray):
+            return 1
+        return max(1, min(chosen.threads, chosen.memory // (COPIES * 8 * self.n**2)))
 
     def late(self) -> bool:
         """Whether nothing new may be begun."""
@@ -220,18 +286,29 @@ class FoldScorer:
         return late
 
     def _one(
-        self, base: Any, shared: Kernel | None, setting: dict[str, Any], k: int, near: Any
-    ) -> tuple[float, Any]:
-        """Return the score of one fit and the model, NaN and None if it fails."""
+        self,
+        base: Any,
+        shared: Kernel | None,
+        setting: dict[str, Any],
+        k: int,
+        near: Any,
+        alone: AbstractContextManager = _NOBODY_ELSE,
+    ) -> tuple[float, tuple | None, Any]:
+        """Return the score of one fit, what failed, and the model: NaN and no model if it fails.
+
+        What fits share is looked up `alone`.
+        """
         train, test = self.folds[k]
         known, held_out = self.of(train), self.of(test)
         if shared is not None:
             try:
-                K = self.sliced(base, shared, setting, k)
+                with alone:
+                    K = self.sliced(base, shared, setting, k)
                 if K is not None:
                     on_matrix = {**setting, "kernel": "precomputed"}
                     fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known, near)
-                    return self.judge.of_model(fitted, K[np.ix_(test, train)], *held_out), fitted
+                    score = self.judge.of_model(fitted, K[np.ix_(test, train)], *held_out)
+                    return score, None, fitted
             except Exception:
                 # Any error, a user's kernel may raise what it likes. Nothing is lost: the same fit
                 # is done below on the points, where what is wrong is said in terms of them.
@@ -239,10 +316,9 @@ class FoldScorer:
         try:
             some, others = (split_rows(base, self.X, rows, train) for rows in (train, test))
             fitted = plain_fit(base, setting, some, *known, near)
-            return self.judge.of_model(fitted, others, *held_out), fitted
+            return self.judge.of_model(fitted, others, *held_out), None, fitted
         except Exception as error:
-            self.failures.append(({**self._kernel_of(base), **setting}, k, error))
-            return np.nan, None
+            return np.nan, ({**self._kernel_of(base), **setting}, k, error), None
 
     def _kernel_of(self, base: Any) -> dict[str, Any]:
         """Return the kernel that is tried, where it is not the model's own."""
