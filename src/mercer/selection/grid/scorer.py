@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
@@ -58,12 +60,15 @@ COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it
 
 
 class WarmStarts:
-    """The last solution on each fold, for a fit that differs in a smaller penalty only.
+    """What a fit on each fold leaves for the next: a solution, or the first steps of a pipeline.
+
+    A solution is for a fit that differs in a smaller penalty only, steps before the last for one
+    that differs in the last only.
 
     Parameters
     ----------
     base : estimator
-        The model; models without warm starts are fitted in the order of the settings.
+        The model; models that leave nothing are fitted in the order of the settings.
     settings : sequence of dict
         Its parameters, one dict for each fit on a fold.
     """
@@ -76,6 +81,13 @@ class WarmStarts:
             for g, (_, members) in enumerate(grouped([without("alpha", s) for s in settings])):
                 self._group[members] = g
             self._rank = np.array([-_number(s.get("alpha", base.alpha)) for s in settings])
+        self.steps = type(base) is Pipeline and base.memory is None and len(base.steps) > 1
+        self._first: dict[int, tuple[int, list, Any]] = {}  # by fold: group, fitted steps, rows
+        if self.steps:
+            last = base.steps[-1][0]
+            heads = [{n: v for n, v in s.items() if n.partition("__")[0] != last} for s in settings]
+            for g, (_, members) in enumerate(grouped(heads)):
+                self._group[members] = g
 
     def order(self, left: np.ndarray, by_fold: bool) -> list[tuple[int, int]]:
         """Return pairs of setting and fold in the order of the fits."""
@@ -89,6 +101,22 @@ class WarmStarts:
     def near(self, i: int, k: int) -> Any:
         """Return a fitted model to begin with, or None."""
         return self._last.get((int(self._group[i]), k))
+
+    def fit(self, base: Any, setting: dict[str, Any], i: int, k: int, X: Any, y: Any) -> Any:
+        """Return a fitted pipeline, whose steps before the last may be those of another."""
+        copies = {name: clone(value, safe=False) for name, value in setting.items()}
+        fresh, group = clone(base).set_params(**copies), int(self._group[i])
+        if not hasattr(fresh.steps[-1][1], "fit") or "steps" in setting:
+            return fresh.fit(X, y)
+        if k not in self._first or self._first[k][0] != group:
+            self._first.pop(k, None)  # not two at a time
+            head = fresh[:-1]
+            rows = head.fit_transform(X, y)
+            self._first[k] = group, head.steps, rows
+        _, fitted, rows = self._first[k]
+        fresh.steps[:-1] = fitted
+        fresh.steps[-1][1].fit(rows.copy() if hasattr(rows, "copy") else rows, y)
+        return fresh
 
     def keep(self, i: int, k: int, model: Any) -> None:
         """Note the fitted model of a setting on a fold; those of other groups are done with."""
@@ -228,7 +256,8 @@ class FoldScorer:
         for i, k in order:
             if self.late():
                 return
-            *told, fitted = self._one(base, shared, settings[i], k, starts.near(i, k))
+            fit = partial(starts.fit, i=i, k=k) if starts.steps and self.weights is None else None
+            *told, fitted = self._one(base, shared, settings[i], k, starts.near(i, k), fit=fit)
             starts.keep(i, k, fitted)
             yield i, k, tuple(told)
 
@@ -293,10 +322,11 @@ class FoldScorer:
         k: int,
         near: Any,
         alone: AbstractContextManager = _NOBODY_ELSE,
+        fit: Any = None,
     ) -> tuple[float, tuple | None, Any]:
         """Return the score of one fit, what failed, and the model: NaN and no model if it fails.
 
-        What fits share is looked up `alone`.
+        What fits share is looked up `alone`; another way to `fit` on the points may be given.
         """
         train, test = self.folds[k]
         known, held_out = self.of(train), self.of(test)
@@ -315,7 +345,10 @@ class FoldScorer:
                 near = None
         try:
             some, others = (split_rows(base, self.X, rows, train) for rows in (train, test))
-            fitted = plain_fit(base, setting, some, *known, near)
+            if fit is None:
+                fitted = plain_fit(base, setting, some, *known, near)
+            else:
+                fitted = fit(base, setting, X=some, y=known[0])
             return self.judge.of_model(fitted, others, *held_out), None, fitted
         except Exception as error:
             return np.nan, ({**self._kernel_of(base), **setting}, k, error), None
