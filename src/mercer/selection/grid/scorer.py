@@ -267,15 +267,25 @@ class FoldScorer:
         """Yield the same from several threads, one a fit, each with BLAS on one.
 
         Fits are told in their order. One that begins where another ends waits for it, which began
-        before.
+        before. A function of the user's that scores models is called here, not on other threads.
         """
-        lock = threading.Lock()
+        lock, later = threading.Lock(), not self.judge.by_model
 
         def work(i: int, k: int, before: Future | None) -> tuple:
             near = None if before is None else before.result()[-1]
             with config(threads=1):
-                out = self._one(base, shared, settings[i], k, near, lock)
-            return out if starts.warm else (*out[:-1], None)
+                out = self._one(base, shared, settings[i], k, near, lock, later=later)
+            return out if starts.warm or later else (*out[:-1], None)
+
+        def told(i: int, k: int, job: Future) -> tuple[int, int, tuple]:
+            score, failure, fitted = job.result()
+            if later and failure is None:
+                known = self.of(self.folds[k][1])
+                try:
+                    score = self.judge.score(fitted, score, *known)
+                except Exception as error:
+                    score, failure = np.nan, self._failure(base, settings[i], k, error)
+            return i, k, (score, failure)
 
         with single_threaded_blas(), workers(threads) as pool:
             begun: deque = deque()
@@ -286,10 +296,9 @@ class FoldScorer:
                 starts.keep(i, k, job)
                 begun.append((i, k, job))
                 if len(begun) > 2 * threads:
-                    i, k, job = begun.popleft()
-                    yield i, k, job.result()[:-1]
-            for i, k, job in begun:
-                yield i, k, job.result()[:-1]
+                    yield told(*begun.popleft())
+            while begun:
+                yield told(*begun.popleft())
 
     def _threads(self, base: Any, settings: Any) -> int:
         """Return how many fits may run at a time.
@@ -302,7 +311,7 @@ class FoldScorer:
         given = [v for name, v in base.get_params(deep=False).items() if name != "kernel"]
         plain = plain and not any(callable(v) or hasattr(v, "fit") for v in given)
         chosen = get_config()
-        if not (ours and plain and self.judge.by_model and chosen.engine != "torch"):
+        if not (ours and plain and chosen.engine != "torch"):
             return 1
         if self.n < SHARED or not isinstance(self.X, np.ndarray):
             return 1
@@ -323,10 +332,12 @@ class FoldScorer:
         near: Any,
         alone: AbstractContextManager = _NOBODY_ELSE,
         fit: Any = None,
-    ) -> tuple[float, tuple | None, Any]:
+        later: bool = False,
+    ) -> tuple[Any, tuple | None, Any]:
         """Return the score of one fit, what failed, and the model: NaN and no model if it fails.
 
         What fits share is looked up `alone`; another way to `fit` on the points may be given.
+        Where a function scores `later`, its test points stand in place of the score.
         """
         train, test = self.folds[k]
         known, held_out = self.of(train), self.of(test)
@@ -349,9 +360,14 @@ class FoldScorer:
                 fitted = plain_fit(base, setting, some, *known, near)
             else:
                 fitted = fit(base, setting, X=some, y=known[0])
+            if later:
+                return others, None, fitted
             return self.judge.of_model(fitted, others, *held_out), None, fitted
         except Exception as error:
-            return np.nan, ({**self._kernel_of(base), **setting}, k, error), None
+            return np.nan, self._failure(base, setting, k, error), None
+
+    def _failure(self, base: Any, setting: dict[str, Any], k: int, error: Exception) -> tuple:
+        return {**self._kernel_of(base), **setting}, k, error
 
     def _kernel_of(self, base: Any) -> dict[str, Any]:
         """Return the kernel that is tried, where it is not the model's own."""
