@@ -208,7 +208,7 @@ def test_failures_are_told_in_their_order_on_threads(monkeypatch):
 
     with (
         mercer.config(threads=2),
-        pytest.warns(FitFailedWarning, match="2 of 15 fits failed.*fold 2: call 3"),
+        pytest.warns(FitFailedWarning, match="2 of 15 fits failed.*fold 2: ValueError: call 3"),
     ):
         found = search(mercer.NuSVR(RBF()), {"nu": [0.2, 0.5, 0.6]}, X, y, scoring=odd, refit=False)
     assert calls == [0.2] * 5 + [0.5] * 5 + [0.6] * 5
