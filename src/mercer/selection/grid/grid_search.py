@@ -117,7 +117,7 @@ def search(
       together from one reduction of the fold's matrix to a band.
     * `SVC`, `SVR`: from the smallest C to the largest, each from the solution before, on shared
       rows; `OneClassSVM` on shared rows for all ν, where there is a y to score with.
-    * `GaussianProcessRegressor` without an optimizer, of mean "zero": all noises of a fold together.
+    * `GaussianProcessRegressor` without an optimizer, of mean "zero": all noises of a fold at once.
     * `KernelERM`, `KernelLogisticRegression`, `KernelHuberRegressor`, `KernelQuantileRegressor`:
       from the largest alpha to the smallest, each from the solution before.
     * `KernelNeighborsClassifier`, `KernelNeighborsRegressor`: all numbers of neighbours of a fold
