@@ -318,11 +318,10 @@ class MarginWalk:
     def solve(self, model: Any, last: list[Machine], factor: float) -> list[Machine]:
         """Return the machines of a model, from those for a C that is `factor` times smaller."""
         n = len(self.data.y)
-        if isinstance(model, OneClassSVM):
-            return [model._machine(self.data, self.rows)]
         if not is_classifier(model):
-            start = grown(last[0], factor) if last else None
-            return [model._machine(self.data, self.rows, start)]
+            lone = isinstance(model, OneClassSVM) or not last
+            start = () if lone else (grown(last[0], factor),)
+            return [model._machine(self.data, self.rows, *start)]
         starts = [spread(grown(m, factor), m.index, n) for m in last]
         if not starts:
             starts = [np.zeros(n)] * len(model._tasks(self.data))
