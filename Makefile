@@ -158,7 +158,8 @@ bench: $(VENV)/.bench
 # Nothing beside it: it times calls of microseconds.
 sweep: $(VENV)/.bench
 	$(BIN)/python benchmarks/sweep.py --draw $(DRAW) --seed $(SEED)
-	$(BIN)/python benchmarks/sweep.py --auto 30 --seed $(SEED)
+	$(BIN)/python benchmarks/sweep.py --auto 56 --seed $(SEED)
+	$(BIN)/python benchmarks/crowded.py
 
 bench-gpu: $(VENV)/.package torch
 	$(BIN)/python benchmarks/gpu.py $(ROWS)

@@ -1,8 +1,9 @@
 """`make bench-gpu`: what one GPU does, in absolute times; names as arguments run only those rows.
 
-Names: agreement, products, cholesky, ridge, iterated, machines, logistic, clusters, features,
-falkon, billion, evidence, aggregated. Sizes are those of an accelerator with 139 GiB; SCALE=0.1 in
-the environment takes a tenth of the rows, PROFILE=20 prints the 20 functions that take longest.
+Names: agreement, products, combined, cholesky, ridge, iterated, machines, searches, logistic,
+clusters, features, falkon, billion, evidence, aggregated.
+Sizes are those of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a tenth of the
+rows, PROFILE=20 prints the 20 functions that take longest.
 Where there is none, `python benchmarks/gpu.py agreement --device cpu` compares torch on the CPU
 with NumPy.
 """
@@ -80,7 +81,7 @@ def products() -> Iterator[Row]:
     import torch
 
     n, m = sized(1e6), 10_000
-    for d, t, asked in ((20, 1, 1000), (20, 16, 500), (100, 1, 250), (9, 1, 0)):
+    for d, t, asked in ((20, 1, 2000), (20, 16, 500), (100, 1, 250), (9, 1, 0)):
         X, Z, V = normal(n, d, 0), normal(m, d, 1), normal(m, t, 2)
         kernel = RBF((2.0 * d) ** 0.5)
         some = slice(0, 2000)
@@ -111,6 +112,37 @@ def _plain(X: Any, Z: Any, V: Any, d: int, torch: Any) -> Any:
         s -= (part * part).sum(1, keepdim=True) / (4.0 * d)
         out.append(s.exp_() @ V)
     return torch.cat(out)
+
+
+def combined() -> Iterator[Row]:
+    """Time products with sums, products and kernels of some columns, and gradients."""
+    from mercer import Matern
+
+    n, m, d = sized(1e6), 10_000, 20
+    X, Z, V = normal(n, d, 0), normal(m, d, 1), normal(m, 1, 2)
+    rbf, rough = RBF(4.0), Matern(3.0, nu=1.5)
+    low, high = list(range(10)), list(range(10, 20))
+    kernels = {
+        "Matérn 3/2": rough,
+        "RBF + Matérn 3/2": rbf + rough,
+        "RBF · Matérn 3/2": rbf * rough,
+        "RBF of 10 columns · Matérn 3/2 of 10": rbf.on(low) * rough.on(high),
+        "RBF of 10 columns + RBF of 10": rbf.on(low) + rbf.on(high),
+        "RBF of 10 columns": rbf.on(low),
+    }
+    for name, kernel in kernels.items():
+        got = kernel.matmul(X[:2000], Z, V)
+        exact = kernel(X[:2000].double(), Z.double()) @ V.double()
+        error = float((got.double() - exact).norm() / exact.norm())
+        seconds, _, _ = timed(lambda: kernel.matmul(X, Z, V), 5)  # noqa: B023
+        note = f"{n * m / seconds / 1e9:.0f} G pairs/s; relative error {error:.1e}"
+        yield Row(f"{name}, K·V, {n} × {m}, d={d}, float32", seconds, note=note)
+    X = X[: sized(2e5)]
+    for name, kernel in (("RBF", rbf), ("Matérn 3/2", rough)):
+        kernel.gradient(X[:2000], Z, V[:, 0])
+        seconds, _, _ = timed(lambda: kernel.gradient(X, Z, V[:, 0]), 5)  # noqa: B023
+        note = f"{len(X) * m / seconds / 1e9:.0f} G pairs/s"
+        yield Row(f"{name}, gradient, {len(X)} × {m}, d={d}, float32", seconds, note=note)
 
 
 def cholesky() -> Iterator[Row]:
@@ -175,6 +207,33 @@ def machines() -> Iterator[Row]:
             f"{told.residual:.1e}, {len(fitted.support_)} support vectors, peak {peak:.0f} GiB"
         )
         yield Row(f"SVC n={n}, d={d}, C={C:g}", seconds, note=note)
+
+
+def searches() -> Iterator[Row]:
+    """Time machines that share a matrix: classes, folds and values of C."""
+    n, d = sized(1e4), 20
+    X = normal(n, d, 0, "float64")
+    f = target(X) + 0.3 * normal(n, 1, 1, "float64")[:, 0]
+    y = (f > 0).int()
+    model = mercer.SVC(RBF(d**0.5))
+    some = slice(0, 4000)
+    mercer.search(model, {"C": [1.0, 2.0]}, X[some], y[some], cv=2, refit=False)
+    for folds, count in ((5, 10), (10, 50)):
+        grid = {"C": np.logspace(-2, 2, count)}
+        seconds, found, peak = timed(
+            lambda: mercer.search(model, grid, X, y, cv=folds, refit=False)  # noqa: B023
+        )
+        note = f"best C {found.best_params_['C']:.3g}, {found.best_score_:.4f}, peak {peak:.0f} GiB"
+        yield Row(f"search of SVC, n={n}, d={d}, {count} C, {folds} folds", seconds, note=note)
+    n = sized(2e4)
+    X = normal(n, d, 0, "float64")
+    f = target(X) + 0.3 * normal(n, 1, 1, "float64")[:, 0]
+    cuts = f.quantile(f.new_tensor(np.linspace(0, 1, 11)[1:-1]))
+    y = (f[:, None] > cuts).sum(1)
+    seconds, fitted, peak = timed(lambda: model.fit(X, y), 2)
+    told = fitted.solution_
+    note = f"gap {told.gap / told.primal:.1e} of the objective, converged: {told.converged}"
+    yield Row(f"SVC n={n}, d={d}, 10 classes, C=1", seconds, note=f"{note}, peak {peak:.0f} GiB")
 
 
 def logistic() -> Iterator[Row]:
@@ -289,10 +348,12 @@ ROWS = {
     for f in (
         agreement,
         products,
+        combined,
         cholesky,
         ridge,
         iterated,
         machines,
+        searches,
         logistic,
         clusters,
         features,

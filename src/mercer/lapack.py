@@ -5,8 +5,9 @@ product. SciPy's wrappers of BLAS, and of half of LAPACK, have all that and hold
 wait for one another, and Ctrl-C for the end of a factorisation. The functions here call what SciPy
 offers to Cython, by its address, where that is what is expected, and SciPy's wrappers where not.
 
-Those that bear a name of SciPy's have its arguments and its bits. What takes no noticeable time
-goes to SciPy as it is; the rest is waited for in `mercer.threads.listening`.
+Those that bear a name of SciPy's have its arguments and, of as many threads, its bits: how many
+BLAS has is decided by `mercer.threads.blas_for`. What takes no noticeable time goes to SciPy as it
+is; the rest is waited for in `mercer.threads.listening`.
 """
 
 from __future__ import annotations
@@ -24,22 +25,28 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import LinAlgError, blas, lapack
 
-from mercer.threads import ALONE, listening, single_threaded_blas
+from mercer.threads import blas_for, listening
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNSHARED = 64  # rows up to which BLAS has one thread for a factorisation by itself
 
-# Arguments of the routines, each by its address: c a letter, i an int of C, d doubles.
+# Arguments of the routines, each by its address: c a letter, i an int of C, d doubles, s floats.
 _BLAS = {
     "dgemm": "cciiiddididdi",
+    "dsymm": "cciiddididdi",
+    "dsyr2k": "cciiddididdi",
     "dsyrk": "cciiddiddi",
     "dtrmm": "cccciiddidi",
     "dtrsm": "cccciiddidi",
+    "ssyrk": "cciississi",
 }
 ARGUMENTS = _BLAS | {
+    "dgeqrt": "iiidididi",
     "dgesdd": "ciididdididiii",
     "dlauum": "cidii",
+    "dpbtrf": "ciidii",
+    "dpbtrs": "ciiididii",
     "dpotrf": "cidii",
     "dpotri": "cidii",
     "dpotrs": "ciididii",
@@ -59,9 +66,10 @@ def _expected(name: str, signature: bytes) -> bool:
     if not (text.startswith("void (") and text.endswith(")")):
         return False
     types = [argument.strip() for argument in text[len("void (") : -1].split(",")]
-    kinds = {"char *": "c", "int *": "i", "double *": "d"}
-    doubles = ("cython_blas_d *", "cython_lapack_d *")
-    found = ("d" if t.endswith(doubles) else kinds.get(t, "?") for t in types)
+    kinds = {"char *": "c", "int *": "i", "double *": "d", "float *": "s"}
+    numbers = {f"cython_{part}_{kind} *": kind for part in ("blas", "lapack") for kind in "ds"}
+    ends = (next((numbers[end] for end in numbers if t.endswith(end)), "?") for t in types)
+    found = (kinds.get(t, end) for t, end in zip(types, ends, strict=True))
     return "".join(found) == ARGUMENTS[name]
 
 
@@ -87,12 +95,12 @@ def _routine(name: str) -> Any:
         return None
 
 
-def _checked(A: np.ndarray, order: str, writeable: bool = True) -> int:
+def _checked(A: np.ndarray, order: str, writeable: bool = True, kind: Any = np.float64) -> int:
     """Return the address of a matrix; a wrong layout would be read as another matrix."""
     fits = A.flags.c_contiguous if order == "C" else A.flags.f_contiguous
-    if A.ndim != 2 or A.dtype != np.float64 or not fits or (writeable and not A.flags.writeable):
+    if A.ndim != 2 or A.dtype != kind or not fits or (writeable and not A.flags.writeable):
         raise TypeError(
-            f"a {A.dtype} array of shape {A.shape} is not a {order} ordered float64 one"
+            f"a {A.dtype} array of shape {A.shape} is not a {order} ordered {np.dtype(kind)} one"
         )
     return A.ctypes.data
 
@@ -141,21 +149,24 @@ def add_square(T: np.ndarray, out: np.ndarray) -> None:
     Parameters
     ----------
     T : ndarray of shape (r, m), C order
-        The rows.
+        The rows, in float64 or float32.
     out : ndarray of shape (m, m), Fortran order
-        Where the sum is; its strict upper triangle is left alone.
+        Where the sum is, in the same precision; its strict upper triangle is left alone.
     """
     r, m = T.shape
     if out.shape != (m, m):
         raise TypeError(f"the square of {m} columns does not fit the shape {out.shape}")
     if not r or not m:
         return
-    source, target = _checked(T, "C", writeable=False), _checked(out, "F")
-    call = _routine("dsyrk")
+    kind = np.float32 if T.dtype == np.float32 else np.float64
+    source, target = _checked(T, "C", writeable=False, kind=kind), _checked(out, "F", kind=kind)
+    name = "ssyrk" if kind is np.float32 else "dsyrk"
+    call = _routine(name)
     if call is None:
-        _written(out, blas.dsyrk(1.0, T.T, 1.0, out, lower=1, overwrite_c=1))
+        _written(out, getattr(blas, name)(1.0, T.T, 1.0, out, lower=1, overwrite_c=1))
         return
-    one = ctypes.byref(ctypes.c_double(1.0))
+    number = ctypes.c_float if kind is np.float32 else ctypes.c_double
+    one = ctypes.byref(number(1.0))
     size, rows = _whole(m), _whole(r)
     call(b"L", b"N", size, rows, one, source, size, one, target, size)
 
@@ -207,9 +218,11 @@ def heard(function: Callable, A: Any, *args: Any, **options: Any) -> Any:
     *args, **options : object
         What else it takes.
     """
-    if 5 * A.size * min(A.shape[-2:]) < LONG:
-        return function(A, *args, **options)
-    return listening(function, A, *args, **options)
+    rows = max(A.shape[-2:])
+    with blas_for(rows) if rows > UNSHARED else nullcontext():
+        if 5 * A.size * min(A.shape[-2:]) < LONG:
+            return function(A, *args, **options)
+        return listening(function, A, *args, **options)
 
 
 def product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -248,11 +261,39 @@ def _cell(value: Any) -> Any:
 
 
 def _run(name: str, *given: Any) -> int:
-    """Call a routine; one of LAPACK returns its info."""
+    """Call a routine and listen meanwhile; one of LAPACK returns its info."""
+    return listening(call, name, *given)
+
+
+def call(name: str, *given: Any) -> int:
+    """Call a routine of Fortran by its address; one of LAPACK returns its info.
+
+    Nothing is checked: who calls sees to it that it `has` the routine, that arrays are float64 in
+    Fortran order, and that they are as large as is said.
+
+    Parameters
+    ----------
+    name : str
+        One of `ARGUMENTS`.
+    *given : bytes, int, float or array
+        Its arguments in their order, without info; an array stands for the address of its first
+        entry.
+    """
     info = ctypes.c_int(0)
     last = [] if name in _BLAS else [ctypes.byref(info)]
-    listening(_routine(name), *map(_cell, given), *last)
+    _routine(name)(*map(_cell, given), *last)
     return info.value
+
+
+def has(*names: str) -> bool:
+    """Whether routines may be called by their address.
+
+    Parameters
+    ----------
+    *names : str
+        Of `ARGUMENTS`.
+    """
+    return all(_routine(name) is not None for name in names)
 
 
 def _in_place(name: str, A: np.ndarray, lower: int, overwrite: int) -> tuple[np.ndarray, int]:
@@ -262,19 +303,18 @@ def _in_place(name: str, A: np.ndarray, lower: int, overwrite: int) -> tuple[np.
     return c, _run(name, *letters, n, c, n)
 
 
-def _alone_if_few(routine: F) -> F:
-    """Hold BLAS to one thread in a factorisation of few rows, over which several would wait."""
+def _as_pays(routine: F) -> F:
+    """Let BLAS have as many threads as pay for the rows of the first matrix."""
 
     @wraps(routine)
     def held(a: np.ndarray, *args: Any, **options: Any) -> Any:
-        few = UNSHARED < len(a) <= ALONE
-        with single_threaded_blas() if few else nullcontext():
+        with blas_for(a) if len(a) > UNSHARED else nullcontext():
             return routine(a, *args, **options)
 
     return cast(F, held)
 
 
-@_alone_if_few
+@_as_pays
 def dpotrf(
     a: np.ndarray, lower: int = 0, clean: int = 1, overwrite_a: int = 0
 ) -> tuple[np.ndarray, int]:
@@ -287,7 +327,7 @@ def dpotrf(
     return c, info
 
 
-@_alone_if_few
+@_as_pays
 def dpotri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return a triangle of the inverse of what has the Cholesky factor c, and LAPACK's info."""
     if _is_short("dpotri", 2 * len(c) ** 3 / 3):
@@ -295,7 +335,7 @@ def dpotri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dpotri", c, lower, overwrite_c)
 
 
-@_alone_if_few
+@_as_pays
 def dtrtri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return the inverse of a triangular matrix, and LAPACK's info."""
     if _is_short("dtrtri", len(c) ** 3 / 3):
@@ -303,7 +343,7 @@ def dtrtri(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dtrtri", c, lower, overwrite_c)
 
 
-@_alone_if_few
+@_as_pays
 def dlauum(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndarray, int]:
     """Return a triangle of LᵀL or UUᵀ, and LAPACK's info."""
     if _is_short("dlauum", len(c) ** 3 / 3):
@@ -311,7 +351,7 @@ def dlauum(c: np.ndarray, lower: int = 0, overwrite_c: int = 0) -> tuple[np.ndar
     return _in_place("dlauum", c, lower, overwrite_c)
 
 
-@_alone_if_few
+@_as_pays
 def dpstrf(
     a: np.ndarray, tol: float = -1.0, lower: int = 0
 ) -> tuple[np.ndarray, np.ndarray, int, int]:
@@ -325,6 +365,7 @@ def dpstrf(
     return c, pivots, rank.value, info
 
 
+@_as_pays
 def dpotrs(c: Any, b: Any, lower: int = 0, overwrite_b: int = 0) -> tuple[np.ndarray, int]:
     """Return the solution for several right-hand sides, from a Cholesky factor, and the info."""
     if b.ndim != 2 or _is_short("dpotrs", 2 * b.size * len(c)):
@@ -418,6 +459,7 @@ def cho_solve(factor: tuple, b: np.ndarray) -> np.ndarray:
     return np.asarray(dpotrs(c, np.asarray(b), lower=int(lower))[0])
 
 
+@_as_pays
 def eigh(
     a: np.ndarray,
     driver: str = "evr",
@@ -458,6 +500,7 @@ def eigh(
     return values if eigvals_only else (values, vectors[:, : found.value])
 
 
+@_as_pays
 def svd(a: np.ndarray, overwrite_a: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the thin singular value decomposition of finite numbers."""
     m, n = a.shape

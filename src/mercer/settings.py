@@ -172,8 +172,9 @@ class config:
         dask collections on the workers of their client, everything else is NumPy. With "dask",
         passes over `RowBlocks` run on the workers of the current client as well.
     threads : int or None, optional
-        Threads over tiles; the default is the number of cores available to the process, or the
-        limit in ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` or ``MKL_NUM_THREADS`` if smaller.
+        Threads over tiles and, of large matrices, of BLAS; the default is the number of cores
+        available to the process, or the limit in ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` or
+        ``MKL_NUM_THREADS`` if smaller.
     progress : bool or None, optional
         Report long work on stderr.
     device : str, torch.device or None, optional

@@ -19,56 +19,73 @@ from typing import Any, TypeVar
 from mercer.settings import get_config
 
 
-class _SingleThreadedBLAS:
-    """Hold BLAS to one thread while any thread of the process is inside.
+class _LimitedBLAS:
+    """Hold BLAS to some threads, one by default, while any thread of the process is inside.
 
-    It is entered by a call: a generator is closed when it is dropped, so that Ctrl-C between the
-    end of a block and this ``finally`` does not leave BLAS on one thread for good.
+    Of several limits the least holds. It is entered by a call: a generator is closed when it is
+    dropped, so that Ctrl-C between the end of a block and this ``finally`` does not leave BLAS on
+    one thread for good.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
-        self._before: list[tuple[Any, int]] = []
+        self._limits: list[int] = []
+        self._usual: dict[int, tuple[Any, int]] = {}  # libraries that are held, and their threads
+        self._now: int | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """The threads that BLAS is held to; None where it has all."""
+        return min(self._limits, default=None)
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def __call__(self, threads: int = 1) -> Iterator[None]:
         inside = False
         try:
             with self._lock:
-                self._inside += 1
+                self._limits.append(threads)
                 inside = True
-                if self._inside == 1:
-                    _take_control()
-                    for library in _libraries():
-                        if (threads := library.num_threads) != 1:
-                            self._before.append((library, threads))
-                            library.set_num_threads(1)
+                self._follow()
             yield
         finally:
             if inside:
                 with self._lock:
-                    self._inside = max(0, self._inside - 1)
-                    if self._inside == 0 and self._before:
-                        self._let_go()
+                    self._limits.remove(threads)
+                    self._follow()
+
+    def _follow(self) -> None:
+        """Give the libraries as many threads as the limits say; or back what they had."""
+        wanted = self.limit
+        if wanted is None and self._usual:
+            self._let_go()
+        elif wanted is not None and wanted != self._now:
+            _take_control()
+            self._now = None  # what Ctrl-C interrupts is done again
+            for library in _libraries():
+                _, usual = self._usual.get(id(library), (library, library.num_threads))
+                if library.num_threads != min(usual, wanted):
+                    self._usual[id(library)] = library, usual
+                    library.set_num_threads(min(usual, wanted))
+        self._now = wanted
 
     def _let_go(self) -> None:
         """Give the threads back; what Ctrl-C leaves is given back by the next that leaves."""
+        self._now = None
         _take_control()  # the last to leave need not be the one that came first
-        while self._before:
-            library, threads = self._before[-1]
+        while self._usual:
+            key, (library, threads) = next(reversed(self._usual.items()))
             library.set_num_threads(threads)
-            self._before.pop()
+            self._usual.pop(key)
         _take_control()
 
     def begin_anew(self) -> None:
         """Forget the threads of a parent process, which a forked child does not have."""
-        self._lock, self._inside = threading.Lock(), 0
-        if self._before:
+        self._lock, self._limits = threading.Lock(), []
+        if self._usual:
             self._let_go()
 
 
-single_threaded_blas = _SingleThreadedBLAS()
+single_threaded_blas = _LimitedBLAS()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=single_threaded_blas.begin_anew)
 
@@ -81,7 +98,10 @@ LOOKED = 4000
 
 
 def blas_for(rows: Any) -> AbstractContextManager:
-    """Hold BLAS to one thread for work on matrices of few rows, or of some where cores are busy.
+    """Hold BLAS to as many threads as pay: the one place where that is decided.
+
+    One for work on matrices of few rows, or of some where cores are busy; for larger ones as many
+    as ``config(threads=...)`` allows.
 
     Parameters
     ----------
@@ -93,9 +113,28 @@ def blas_for(rows: Any) -> AbstractContextManager:
         try:
             rows = int(shape[0] if shape else len(rows))
         except TypeError:  # a dask frame does not know
-            return nullcontext()
-    alone = rows <= ALONE or (rows <= LOOKED and is_crowded())
-    return single_threaded_blas() if alone else nullcontext()
+            rows = LOOKED + 1
+    if single_threaded_blas.limit == 1:
+        return nullcontext()  # held already, by who knows of this work
+    if rows <= ALONE or (rows <= LOOKED and is_crowded()):
+        return single_threaded_blas()
+    threads = get_config().threads
+    return single_threaded_blas(threads) if threads < (os.cpu_count() or 1) else nullcontext()
+
+
+#: Kernel values up to which our own threads are not started beside busy cores: who waits for the
+#: last of them waits until it has had its turn.
+FEW_VALUES = 2**22
+
+
+def threads_for(values: float) -> int:
+    """Return how many threads of our own pay for work on so many values: one or all allowed."""
+    threads = get_config().threads
+    return 1 if threads > 1 and values <= FEW_VALUES and is_crowded() else threads
+
+
+#: Seconds for which what was seen of other processes is believed: a look takes 0.1 ms.
+BELIEVED = 0.02
 
 
 def is_crowded() -> bool:
@@ -103,6 +142,17 @@ def is_crowded() -> bool:
 
     Linux tells how many threads run at this moment, our own among them; elsewhere it is not known.
     """
+    global _seen
+    now, threads = time.monotonic(), get_config().threads
+    if not (_seen[0] <= now < _seen[0] + BELIEVED and _seen[1] == threads):
+        _seen = now, threads, _look_around()
+    return _seen[2]
+
+
+_seen: tuple[float, int, bool] = (0.0, 0, False)  # when, for how many threads of ours, and what
+
+
+def _look_around() -> bool:
     try:
         with open("/proc/loadavg") as told:
             running = int(told.read().split()[3].partition("/")[0])
@@ -210,6 +260,12 @@ def _libraries(kind: str = "blas") -> list[Any]:
 
     found = ThreadpoolController().lib_controllers
     return [library for library in found if library.user_api == kind]
+
+
+def blas_versions() -> list[str]:
+    """Return what is known of each BLAS of the process: its name, version and kind of processor."""
+    told = ("internal_api", "version", "architecture", "threading_layer")
+    return sorted(" ".join(str(getattr(b, word, "")) for word in told) for b in _libraries())
 
 
 # ---- Memory of tiles that are made and freed in turn stays with the process ----
@@ -320,6 +376,67 @@ def workers(threads: int, stop: threading.Event | None = None) -> Iterator[Threa
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def shared_out(
+    tasks: Iterable[Any],
+    work: Callable[[Any], None],
+    threads: int,
+    stop: threading.Event,
+    progress: Progress,
+) -> None:
+    """Apply ``work`` to every task, in this thread and in others beside it.
+
+    What is raised anywhere ends it after the tasks in hand, and is raised here.
+
+    Parameters
+    ----------
+    tasks : iterable
+        What to do, the longest first.
+    work : callable
+        Does a task.
+    threads : int
+        How many, this one among them.
+    stop : Event
+        What tasks look at that take long; set when one has failed.
+    progress : Progress
+        Counts them.
+    """
+    waiting, claim = iter(tasks), threading.Lock()
+    errors: list[BaseException] = []
+    none = object()
+
+    def take_turns() -> None:
+        try:
+            while not stop.is_set():
+                with claim:
+                    task = next(waiting, none)
+                if task is none:
+                    return
+                work(task)
+                with claim:
+                    progress.step()
+        except BaseException as error:  # raised by the caller
+            errors.append(error)
+            stop.set()
+
+    others: list[threading.Thread] = []
+    try:
+        for _ in range(min(threads - 1, _affordable(threads))):
+            others.append(threading.Thread(target=inheriting(take_turns)))
+            try:
+                others[-1].start()
+            except (RuntimeError, MemoryError):  # the system starts no more threads
+                break
+        take_turns()
+    except BaseException as error:  # Ctrl-C outside of a task
+        errors.append(error)
+        stop.set()
+    for other in others:
+        if other.ident is not None:  # it was started
+            other.join()
+    if errors:
+        raise errors[0]
 
 
 def inheriting(work: Callable[..., T]) -> Callable[..., T]:

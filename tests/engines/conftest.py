@@ -71,3 +71,10 @@ def small():
         client.as_current(),
     ):
         yield cluster, client
+
+
+@pytest.fixture(autouse=True)
+def idle_cores(request, monkeypatch):
+    """Let work be shared among threads also while other tests keep the cores busy."""
+    if "crowded" not in request.node.name:
+        monkeypatch.setattr("mercer.threads.is_crowded", lambda: False)

@@ -68,7 +68,7 @@ def test_what_a_tile_raises_arrives_and_blas_is_restored(kernel, threads, X):
     after = {i["filepath"]: i["num_threads"] for i in threadpool_info()}
     assert {k: after[k] for k in before} == before
     assert threading.active_count() == running
-    assert tiles.single_threaded_blas._inside == 0
+    assert tiles.single_threaded_blas.limit is None
 
 
 def test_the_rest_is_not_computed_after_an_exception(X):
@@ -168,6 +168,37 @@ def test_fits_of_few_rows_have_one_thread_of_blas(rng, monkeypatch, crowded):
     assert set(seen[0]) == {1} and blas_threads() == before
 
 
+def test_blas_has_no_more_threads_than_are_allowed(rng, monkeypatch):
+    """Of large matrices too; the least of several limits holds, and none outlasts its block."""
+    monkeypatch.setattr(progress, "is_crowded", lambda: False)
+    monkeypatch.setattr(progress.os, "cpu_count", lambda: 8)
+    before = blas_threads()
+    with mercer.config(threads=1), progress.blas_for(progress.LOOKED + 1):
+        assert set(blas_threads()) == {1}
+        with progress.blas_for(10), mercer.config(threads=2):
+            assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+    limited = progress.single_threaded_blas
+    with limited(7):
+        assert blas_threads() == [min(7, b) for b in before] and limited.limit == 7
+        with limited(1):
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == [min(7, b) for b in before]
+    assert blas_threads() == before and limited.limit is None
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_brief_work_is_shared_where_cores_are_idle(monkeypatch, crowded):
+    monkeypatch.setattr(progress, "is_crowded", lambda: crowded)
+    with mercer.config(threads=3):
+        assert progress.threads_for(progress.FEW_VALUES) == (1 if crowded else 3)
+        assert progress.threads_for(progress.FEW_VALUES + 1) == 3
+        X = np.random.default_rng(0).standard_normal((900, 3))
+        one = RBF()(X)
+    with mercer.config(threads=1):
+        np.testing.assert_array_equal(RBF()(X), one)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what runs")
 def test_a_machine_is_crowded_where_others_use_its_cores():
     spin = "import os, sys, time\nend = time.time() + 60\nwhile time.time() < end: pass"
@@ -240,7 +271,7 @@ def test_one_thread_failing_does_not_disturb_another(rng):
             np.testing.assert_array_equal(future.result(), expected)
         for future in futures[::2]:
             future.result()
-    assert tiles.single_threaded_blas._inside == 0
+    assert tiles.single_threaded_blas.limit is None
 
 
 # --------------------------------------------------------------------------------- progress

@@ -36,7 +36,8 @@ class Block:
         self.n = n
 
     def pairs(self, split, tol, steps, loop=pair_steps):
-        return loop(self.Q, self.G, self.a, self.lower, self.upper, split, tol, steps)
+        none = np.zeros(self.n)
+        return loop(self.Q, self.G, self.a, self.lower, self.upper, split, none, tol, steps)
 
     def coordinates(self, tol, steps, loop=coordinate_steps):
         return loop(self.Q, self.G, self.a, self.lower, self.upper, tol, steps)
@@ -190,7 +191,7 @@ def test_a_flat_direction_goes_to_the_bound():
     Q = np.ones((2, 2))
     a, lower, upper = np.zeros(2), np.full(2, -1.0), np.full(2, 2.0)
     G = np.array([-1.0, 1.0])
-    steps, _, curvature = pair_steps(Q, G, a, lower, upper, 2, 1e-9, 10)
+    steps, _, curvature = pair_steps(Q, G, a, lower, upper, 2, np.zeros(2), 1e-9, 10)
     assert steps == 1 and curvature == 0
     np.testing.assert_array_equal(a, [1.0, -1.0])
 
@@ -199,13 +200,13 @@ def test_negative_curvature_is_reported():
     Q = -np.eye(3)
     a, lower, upper = np.zeros(3), np.full(3, -1.0), np.ones(3)
     G = np.array([-1.0, 0.5, 2.0])
-    assert pair_steps(Q, G.copy(), a.copy(), lower, upper, 3, 1e-9, 10)[2] == -2
+    assert pair_steps(Q, G.copy(), a.copy(), lower, upper, 3, np.zeros(3), 1e-9, 10)[2] == -2
     assert coordinate_steps(Q, G.copy(), a.copy(), lower, upper, 1e-9, 10)[2] == -1
 
 
 def test_no_variables():
     none = np.zeros(0)
-    assert pair_steps(np.zeros((0, 0)), none, none, none, none, 0, 1e-3, 10)[0] == 0
+    assert pair_steps(np.zeros((0, 0)), none, none, none, none, 0, none, 1e-3, 10)[0] == 0
     assert coordinate_steps(np.zeros((0, 0)), none, none, none, none, 1e-3, 10)[0] == 0
 
 

@@ -1,36 +1,51 @@
 """How fast this machine computes: products, factorisations, memory, and the values of a kernel.
 
-Rates are measured once in a process for each device and number of threads, in about a twentieth of
-a second; those of a kernel on a few of the user's own points. Where the memory budget is small the
-matrices measured are smaller, and measured apart. Rates serve predictions of time only.
+Rates of the host are measured once, in some tenths of a second, and kept in a file of the user's
+cache: of each processor, number of threads, BLAS and version there is one. A file that is damaged,
+or cannot be written, is no error: they are measured anew. So are they where cores are busy or the
+memory budget is small, and then not kept. Rates of a device are measured in each process, those of
+a kernel on a few of the user's own points. Rates serve predictions of time only.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import platform
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
+from scipy.linalg.blas import dsymv
 from scipy.linalg.lapack import dpotrf
 
 from mercer.domains import namespace
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick, to_device
+from mercer.engines.files import replace_file
 from mercer.settings import get_config
+from mercer.threads import blas_versions, is_crowded, single_threaded_blas
 
-PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
+PRODUCT, FACTOR, STORED = 1024, 2048, 3000  # edges of the matrices measured on the host
 TOGETHER = 40  # bytes for each entry of all of them at a time
-LARGE_FACTOR = 0.7  # of the rate of products, reached by factorisations of some thousand rows
+PAUSE = 0.05  # seconds after which threads of one BLAS have gone to sleep, and leave their cores
 DEVICE_EDGE = 4096  # on a GPU
 FEWEST, MOST = 3, 8  # runs of a measurement of the machine: most of them may be interrupted
 PATIENCE = 0.015  # seconds after which the fewest are enough
 LONG = 0.01  # seconds that a measurement of a kernel should take
+SHORT = 2e-4  # the same where somebody waits for it
 WHOLE = 0.08  # seconds after which no other one is begun
 LARGEST = 2048  # points on each side of a tile measured
+CACHE = ("MERCER_CACHE_DIR", "NUMBA_CACHE_DIR")  # variables that name the folder of the file
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,9 @@ class Rates:
         Bytes of a stored matrix read by a product with a vector.
     touch : float
         Bytes of new memory written for the first time.
+    symmetric : float, optional
+        Bytes of a stored matrix that a product with a vector takes where half of it is read; that
+        of `read` where nothing is given.
     """
 
     gemm: float
@@ -56,6 +74,11 @@ class Rates:
     potrf: float
     read: float
     touch: float
+    symmetric: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.symmetric:
+            object.__setattr__(self, "symmetric", self.read)
 
 
 @dataclass(frozen=True)
@@ -71,7 +94,7 @@ class KernelRate:
 
 
 def machine_rates(device: str | None = None) -> Rates:
-    """Return the rates of the host or of a device, measured on the first call.
+    """Return the rates of the host or of a device, measured or read on the first call.
 
     Parameters
     ----------
@@ -85,13 +108,84 @@ def machine_rates(device: str | None = None) -> Rates:
     True
     """
     gpu = device if device is not None and device.startswith("cuda") else None
+    threads, limit = get_config().threads, single_threaded_blas.limit
     largest = max(1, math.isqrt(get_config().memory // TOGETHER))
-    return _measured(gpu, get_config().threads, min(STORED, 1 << largest.bit_length() - 1))
+    return _measured(gpu, threads, limit, min(STORED, 1 << largest.bit_length() - 1))
 
 
 @lru_cache(maxsize=16)
-def _measured(device: str | None, threads: int, largest: int) -> Rates:
-    return _host_rates(largest) if device is None else _device_rates(device)
+def _measured(device: str | None, threads: int, limit: int | None, largest: int) -> Rates:
+    if device is not None:
+        return _device_rates(device)
+    path = _path(threads, limit)
+    rates = _read(path)
+    if rates is None:
+        alone = not is_crowded()
+        rates = _host_rates(largest)
+        if alone and largest >= FACTOR and not is_crowded():
+            _keep(path, rates)
+    return rates
+
+
+# ---- What is kept of the host ----
+
+
+def _folder() -> Path:
+    """Return the folder of the user for what can be made anew."""
+    for name in CACHE:
+        if given := os.environ.get(name):
+            return Path(given)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "mercer"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "mercer"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mercer"
+
+
+def _path(threads: int, limit: int | None) -> Path | None:
+    """Return the file of this machine; None where the user has no folder."""
+    from mercer import __version__
+
+    parts = [_processor(), os.cpu_count(), threads, limit, *blas_versions()]
+    parts += [np.__version__, scipy.__version__, __version__, *(f.name for f in fields(Rates))]
+    try:
+        return _folder() / f"rates-{sha256(json.dumps(parts).encode()).hexdigest()[:16]}.json"
+    except RuntimeError:  # nobody's home is known
+        return None
+
+
+def _processor() -> str:
+    """Return the name of the processor, as far as the system tells."""
+    with suppress(OSError, UnicodeDecodeError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return f"{platform.machine()} {platform.processor()}"
+
+
+def _read(path: Path | None) -> Rates | None:
+    """Return the rates of a file; None where it is not there, or not what was written."""
+    try:
+        held = json.loads(path.read_text()) if path is not None else None
+        rates = Rates(**held) if isinstance(held, dict) else None
+        good = rates is not None and all(
+            type(rate) is float and 1.0 < rate < 1e18 for rate in vars(rates).values()
+        )
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    return rates if good else None
+
+
+def _keep(path: Path | None, rates: Rates) -> None:
+    """Write the file, where that is possible."""
+    if path is None:
+        return
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(str(path), [json.dumps(vars(rates)).encode()])
+
+
+# ---- What is measured ----
 
 
 def _best(work: Callable[[], Any]) -> float:
@@ -106,14 +200,18 @@ def _best(work: Callable[[], Any]) -> float:
 
 
 def _host_rates(largest: int) -> Rates:
-    """Return the rates of NumPy on matrices with no more rows than the largest."""
+    """Return the rates of NumPy and SciPy on matrices with no more rows than the largest."""
     product, factor = min(PRODUCT, largest), min(FACTOR, largest)
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((product, product))
+    A = np.random.default_rng(0).standard_normal((product, product))
     single = A.astype(np.float32)
     flops = 2.0 * product**3
     gemm = flops / _best(lambda: A @ A)
     gemm_single = flops / _best(lambda: single @ single)
+    touch = 8.0 * largest**2 / _best(lambda: np.ones((largest, largest)))
+    C, v = np.ones((largest, largest)), np.ones(largest)
+    read = C.nbytes / _best(lambda: C @ v)
+    time.sleep(PAUSE)  # two libraries that compute in turn fight for the cores
+    symmetric = C.nbytes / _best(lambda: dsymv(1.0, C.T, v, lower=1))
     B = np.empty((factor, factor), order="F")
 
     def factorise() -> None:
@@ -123,14 +221,8 @@ def _host_rates(largest: int) -> Rates:
 
     refill = _best(lambda: B.fill(0.5))
     potrf = factor**3 / 3.0 / max(_best(factorise) - refill, 1e-9)
-    start = time.perf_counter()
-    C = np.ones((largest, largest))
-    touch = C.nbytes / max(time.perf_counter() - start, 1e-9)
-    v = np.ones(largest)
-    read = C.nbytes / _best(lambda: C @ v)
     gemm = max(gemm, potrf)
-    # A matrix worth planning for is larger than this one, and nearer to the rate of products.
-    return Rates(gemm, max(gemm_single, gemm), max(potrf, LARGE_FACTOR * gemm), read, touch)
+    return Rates(gemm, max(gemm_single, gemm), potrf, read, touch, max(symmetric, read))
 
 
 def _device_rates(device: str) -> Rates:
@@ -155,7 +247,7 @@ def _device_rates(device: str) -> Rates:
     return Rates(gemm, gemm_single, potrf, read, read)
 
 
-def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
+def kernel_rate(kernel: Any, X: Any, random_state: int = 0, hasty: bool = False) -> KernelRate:
     """Return what values of a kernel cost on these points, from a tile of a few of them.
 
     The tile grows until it takes a hundredth of a second; so it does for a kernel of a nanosecond
@@ -170,7 +262,10 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
         Points to draw from.
     random_state : int, default=0
         Which points.
+    hasty : bool, default=False
+        Whether a measurement that takes a fiftieth of that time will do.
     """
+    long = SHORT if hasty else LONG
     n = kernel.domain.size(X)
     if not kernel.domain.holds_points:  # given: a value is one that is read
         return KernelRate(8.0 / machine_rates().read)
@@ -182,7 +277,7 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
         tiles = [_tile(kernel, X, rng, size) for _ in range(2)]  # one may have been interrupted
         prepared, compared = (max(min(pair), 1e-9) for pair in zip(*tiles, strict=True))
         late = time.perf_counter() - begun > WHOLE
-        if size >= largest or compared > LONG or late:
+        if size >= largest or compared > long or late:
             return KernelRate(compared / size**2, prepared / (2 * size))
         size = min(4 * size, largest)
 

@@ -1,7 +1,7 @@
 """The choice of a method before a fit: exact where it fits, centres where nothing exact does.
 
 A family lists its ways, each a name with the function that tells its cost, and `choose` takes one;
-``plan`` and ``fit`` ask the same function of the family. Up to 5000 points, where a direct method
+``plan`` and ``fit`` ask the same function of the family. Up to 2000 points, where a direct method
 fits the budget, it is taken from sizes alone, and priced when somebody looks.
 """
 
@@ -20,7 +20,7 @@ from mercer.kernels import has_white
 from mercer.memory import human
 from mercer.solvers import Cost, Facts
 
-SMALL = 5000  # points up to which nothing is measured
+SMALL = 2000  # points up to which nothing is measured
 MATRICES = 64  # bytes an entry of all n × n matrices, at most, that a direct method has at once
 LIMIT = 600.0  # seconds beyond which "auto" leaves exact methods
 POOR = 0.1  # share of the trace beyond which centres are told to leave much
@@ -40,12 +40,13 @@ def choose(
     n_centers: int | None = None,
     centers: Any = None,
     quick: bool = False,
+    small: int = SMALL,
 ) -> Plan:
     """Return the plan of the user's method, or of the one that "auto" takes.
 
     "auto" takes the fastest exact method that fits the budget; "falkon" where none fits, or where
-    the fastest would take more than ten minutes and "falkon" less. Up to 5000 points it takes the
-    direct one, if that fits.
+    the fastest would take more than ten minutes and "falkon" less. Up to 2000 points, or as `small`
+    says, it takes the direct one, if that fits.
 
     Parameters
     ----------
@@ -63,18 +64,20 @@ def choose(
         The centres, where they are known.
     quick : bool, default=False
         Measure nothing that the choice does not depend on; for use in ``fit``.
+    small : int, default=SMALL
+        Points up to which the direct method is as fast as any.
     """
     facts = study.facts
     n = facts.n
-    few = quick and n <= SMALL and not facts.stream and solver in ("auto", "cholesky")
+    few = quick and n <= small and not facts.stream and solver in ("auto", "cholesky")
     if not few or MATRICES * n * (n + facts.outputs) > facts.budget:
-        return _decide(study, ways, direct, solver, n_centers, centers, quick)
+        return _decide(study, ways, direct, solver, n_centers, centers, quick, small)
     rest = study.unmeasured()
     rest.X = facts  # what is priced later, if ever, holds no data
     return chosen_early(
         direct,
         _why_direct(direct, solver, facts),
-        lambda: _decide(rest, ways, direct, solver, n_centers, centers, quick),
+        lambda: _decide(rest, ways, direct, solver, n_centers, centers, quick, small),
         n_rows=n,
         budget=facts.budget,
         owner=who(),
@@ -97,6 +100,7 @@ def _decide(
     n_centers: int | None,
     centers: Any,
     quick: bool,
+    small: int,
 ) -> Plan:
     facts = study.facts
     if not isinstance(solver, str) or solver not in SOLVERS:
@@ -109,9 +113,9 @@ def _decide(
     chosen = direct if solver == "cholesky" or primal else solver
     if not names or (solver != "auto" and chosen not in names):
         raise InvalidInput(_impossible(solver, facts, white))
-    few = facts.n <= SMALL and direct in names
-    if quick and (solver != "auto" or few):
-        study = study.unmeasured()
+    few = facts.n <= small and direct in names
+    if quick:
+        study = study.unmeasured() if solver != "auto" or few else study.hasty()
     m = (
         default_centers(facts.n, facts.budget)
         if n_centers is None
@@ -120,7 +124,8 @@ def _decide(
     plans = {}
     for name in names:
         if name == "falkon":
-            plans[name] = _centred(study, ways[name], m, centers)
+            judged = not quick or len(names) == 1  # else if they are taken
+            plans[name] = _centred(study, ways[name], m, centers, judged)
         else:
             plans[name] = study.plan(name, ways[name](facts, study.rates, study.sketch))
     if solver != "auto" or (few and plans[direct].fits):
@@ -128,16 +133,18 @@ def _decide(
         why = _why_direct(taken, solver, facts)
     else:
         taken, why = _choose(plans)
+    if taken == "falkon" and plans[taken].error is None:
+        plans[taken] = replace(plans[taken], error=study.left(m, centers))
     if taken == "falkon" and (plans[taken].error or 0.0) > POOR:
         why += f" But {m} centres leave {share(plans[taken].error)} of the kernel's trace."
     return study.take(plans, taken, why)
 
 
-def _centred(study: Study, cost: Callable[..., Cost], m: int, centers: Any) -> Plan:
+def _centred(study: Study, cost: Callable[..., Cost], m: int, centers: Any, judged: bool) -> Plan:
     """Return the plan of m centres; where they are too many it tells how many would fit."""
     facts = study.facts
     whole = cost(facts, study.rates, study.sketch, centers=m)
-    plan = study.plan("falkon", whole, study.left(m, centers), m)
+    plan = study.plan("falkon", whole, study.left(m, centers) if judged else None, m)
     if plan.fits:
         return plan
     few, many = 0, m

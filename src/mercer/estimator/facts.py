@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -27,6 +28,7 @@ from mercer.memory import free_on
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.solvers import Cost, Facts, seconds_of
+from mercer.threads import single_threaded_blas
 
 FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
 SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
@@ -35,6 +37,7 @@ PROBED = 64  # points that tell how many features are zero
 SPARSE = 0.1  # share of entries up to which sparse products are worth it
 LOOKED_AT = 2000  # points that decide on words such as "median" in a plan
 SAMPLE = 400  # points of a sketch, at most
+PART, FEW = 15, 128  # one point in so many, but these, in the sketch of a fit that waits for it
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
 MAPPED = 256  # points whose features are timed
 CLEAR = 1e-11  # of the largest k(z, z): below, a centre adds nothing
@@ -137,13 +140,19 @@ class Study:
     ):
         self.kernel, self.X, self.seed = kernel, X, random_state
         self.facts: Facts = facts_of(kernel, X, outputs)
-        self._measures = True
+        self._measures, self._hasty = True, False
         self._rates, self._sketch = rates, sketch
 
     def unmeasured(self) -> Study:
         """Return the same study without times and errors, which take a moment to measure."""
         other = copy(self)
         other._measures = False
+        return other
+
+    def hasty(self) -> Study:
+        """Return the same study with fewer points looked at, for a fit that waits for its plan."""
+        other = copy(self)
+        other._hasty = True
         return other
 
     @property
@@ -160,6 +169,7 @@ class Study:
             return None
         if self._sketch is None:
             self._sketch = Sketch(self.kernel, self.X, self.seed)
+            self._sketch.hasty = self._hasty
         return self._sketch
 
     def seconds(self, *flops: float, entries: float = 0.0, reads: float = 0.0) -> float | None:
@@ -284,6 +294,8 @@ def _outputs(model: Any, y: Any) -> int:
 class Sketch:
     """The kernel on a few points: what it costs, its eigenvalues, and what centres leave of it."""
 
+    hasty = False  # whether somebody waits, so that fewer points have to do
+
     def __init__(self, kernel: Kernel, X: Any, random_state: int = 0):
         if isinstance(X, RowBlocks):
             X = kernel.domain.check(_spread(X, random_state, kernel.domain), "X")
@@ -292,7 +304,8 @@ class Sketch:
     @cached_property
     def rate(self) -> KernelRate:
         """Seconds a kernel value and a point."""
-        return kernel_rate(self.kernel, self.X, self.seed)
+        with self._calm():
+            return kernel_rate(self.kernel, self.X, self.seed, self.hasty)
 
     @cached_property
     def features(self) -> float:
@@ -313,6 +326,7 @@ class Sketch:
         affordable = int(math.sqrt(PATIENCE / max(self.rate.entry, 1e-12)))
         room = math.isqrt(get_config().memory // 64)  # of K, and of what is made of it
         s = max(1, min(n, SAMPLE, max(16, affordable), room))
+        s = min(s, max(FEW, n // PART)) if self.hasty else s
         return np.random.default_rng(self.seed).permutation(n)[:s]
 
     @cached_property
@@ -323,7 +337,12 @@ class Sketch:
     @cached_property
     def gram(self) -> np.ndarray:
         """The kernel matrix of some points."""
-        return self._values(in_double(self.kernel.domain.subset(self.X, self.index)))
+        with self._calm():
+            return self._values(in_double(self.kernel.domain.subset(self.X, self.index)))
+
+    def _calm(self) -> AbstractContextManager:
+        """Wake no threads of NumPy's BLAS, which would disturb what SciPy's does next."""
+        return single_threaded_blas() if self.hasty else nullcontext()
 
     def _values(self, A: Any, B: Any = None) -> np.ndarray:
         return np.asarray(gram_of(self.kernel, A, B).to_dense(), dtype=float)

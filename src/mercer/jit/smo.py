@@ -84,10 +84,55 @@ def _best_partner(G, down, low, q, qii, diagonal, start, stop, gains, at):
 
 
 @compiled
-def _barriers(a, lower, upper, up, down):
-    for i in range(len(a)):
-        up[i] = 0.0 if a[i] < upper[i] else np.inf
-        down[i] = 0.0 if a[i] > lower[i] else -np.inf
+def _advance(G, up, down, qi, qj, step, start, stop, low, at, high):
+    """Add step·(qi − qj) to G, and do as `_extremes` with what comes out, in one pass."""
+    for k in range(LANES):
+        low[k], at[k], high[k] = np.inf, -1.0, -np.inf
+    chunks = (stop - start) // LANES
+    for c in range(chunks):
+        first = start + c * LANES
+        last = first + LANES
+        g, u, d, r, s = (
+            G[first:last],
+            up[first:last],
+            down[first:last],
+            qi[first:last],
+            qj[first:last],
+        )
+        for k in range(LANES):
+            new = g[k] + step * (r[k] - s[k])
+            g[k] = new
+            v = new + u[k]
+            lower = v < low[k]
+            low[k] = v if lower else low[k]
+            at[k] = c if lower else at[k]
+            w = new + d[k]
+            high[k] = w if w > high[k] else high[k]
+    lowest, where, highest = np.inf, -1, -np.inf
+    if chunks > 0:
+        for k in range(LANES):
+            if low[k] < lowest:
+                lowest, where = low[k], start + int(at[k]) * LANES + k
+            highest = max(highest, high[k])
+    for i in range(start + chunks * LANES, stop):
+        G[i] += step * (qi[i] - qj[i])
+        if G[i] + up[i] < lowest:
+            lowest, where = G[i] + up[i], i
+        highest = max(highest, G[i] + down[i])
+    return lowest, where, highest
+
+
+@compiled
+def _bar(k, a, lower, upper, kinks, up, down):
+    """Set what is added to the gradient of variable k where it grows, and where it shrinks."""
+    up[k] = np.inf if a[k] >= upper[k] else kinks[k] if a[k] >= 0.0 else -kinks[k]
+    down[k] = -np.inf if a[k] <= lower[k] else kinks[k] if a[k] > 0.0 else -kinks[k]
+
+
+@compiled
+def _barriers(a, lower, upper, kinks, up, down):
+    for k in range(len(a)):
+        _bar(k, a, lower, upper, kinks, up, down)
 
 
 @compiled
@@ -102,45 +147,57 @@ def _most_violating(G, up, down, split, low, where, high):
 
 
 @compiled
-def _move(i, j, qi, qj, diagonal, G, a, lower, upper, up, down):
-    """Move along e_i − e_j to the minimum or to the box; return the curvature on the way."""
-    eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
-    step = (G[j] - G[i]) / max(eta, TAU)
-    room_i, room_j = upper[i] - a[i], a[j] - lower[j]
-    if step >= min(room_i, room_j):
-        step = min(room_i, room_j)
-        a[i] = upper[i] if room_i <= room_j else a[i] + step
-        a[j] = lower[j] if room_j <= room_i else a[j] - step
-    else:
-        a[i] += step
-        a[j] -= step
-    for k in (i, j):
-        up[k] = 0.0 if a[k] < upper[k] else np.inf
-        down[k] = 0.0 if a[k] > lower[k] else -np.inf
-    for k in range(len(G)):
-        G[k] += step * (qi[k] - qj[k])
-    return eta
+def _pass_on(G, up, down, split, qi, qj, step, low, where, high):
+    """Add step·(qi − qj) to G, and return what `_most_violating` does."""
+    n = len(G)
+    low0, i0, high0 = _advance(G, up, down, qi, qj, step, 0, split, low, where, high)
+    if split == n:
+        return high0 - low0, i0, low0, -1, np.inf
+    low1, i1, high1 = _advance(G, up, down, qi, qj, step, split, n, low, where, high)
+    return max(high0 - low0, high1 - low1), i0, low0, i1, low1
 
 
 @compiled
-def pair_steps(Q, G, a, lower, upper, split, tol, max_steps):
+def _move(i, j, eta, G, a, lower, upper, kinks, up, down):
+    """Move along e_i − e_j to the minimum, to a kink or to the box; return the step.
+
+    eta is the curvature on the way. Where a variable has a kink it goes no farther than 0.
+    """
+    step = (G[j] + down[j] - G[i] - up[i]) / max(eta, TAU)
+    top = 0.0 if kinks[i] > 0.0 and a[i] < 0.0 else upper[i]
+    bottom = 0.0 if kinks[j] > 0.0 and a[j] > 0.0 else lower[j]
+    room_i, room_j = top - a[i], a[j] - bottom
+    if step >= min(room_i, room_j):
+        step = min(room_i, room_j)
+        a[i] = top if room_i <= room_j else a[i] + step
+        a[j] = bottom if room_j <= room_i else a[j] - step
+    else:
+        a[i] += step
+        a[j] -= step
+    _bar(i, a, lower, upper, kinks, up, down)
+    _bar(j, a, lower, upper, kinks, up, down)
+    return step
+
+
+@compiled
+def pair_steps(Q, G, a, lower, upper, split, kinks, tol, max_steps):
     """Move two variables at a time, keeping their sum, until no pair violates by more than tol.
 
     The pair is the most violating i and the j of largest second-order gain (working set selection
     2 of Fan, Chen and Lin, 2005), inside one sum constraint. G is the gradient on the block, kept
-    up to date, as is a. Returns (steps taken, violation left, smallest curvature seen).
+    up to date, as is a. To the objective belongs Σ kinks[k]·|a[k]|, kinks ≥ 0, whose slope is not
+    in G: it is added where a variable may go. Returns (steps taken, violation left, smallest
+    curvature seen).
     """
     n = len(a)
     up, down, diagonal = np.empty(n), np.empty(n), np.empty(n)
     low, at, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     for i in range(n):
         diagonal[i] = Q[i, i]
-    _barriers(a, lower, upper, up, down)
+    _barriers(a, lower, upper, kinks, up, down)
+    violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, at, high)
     steps, curvature = 0, np.inf
-    while True:
-        violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, at, high)
-        if violation <= tol or steps >= max_steps:
-            return steps, violation, curvature
+    while violation > tol and steps < max_steps:
         gain, j = 0.0, -1
         if i >= 0:
             gain, j = _best_partner(G, down, low0, Q[i], diagonal[i], diagonal, 0, split, high, at)
@@ -151,10 +208,14 @@ def pair_steps(Q, G, a, lower, upper, split, tol, max_steps):
             if other > gain:
                 i, j = i1, j1
         if j < 0:
-            return steps, violation, curvature
-        eta = _move(i, j, Q[i], Q[j], diagonal, G, a, lower, upper, up, down)
+            break
+        qi, qj = Q[i], Q[j]
+        eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
+        step = _move(i, j, eta, G, a, lower, upper, kinks, up, down)
+        violation, i, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, at, high)
         curvature = min(curvature, eta)
         steps += 1
+    return steps, violation, curvature
 
 
 @compiled
@@ -169,10 +230,11 @@ def gathered_pair_steps(
     n = len(a)
     up, down = np.empty(n), np.empty(n)
     low, where, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    _barriers(a, lower, upper, up, down)
+    kinks = np.zeros(n)
+    _barriers(a, lower, upper, kinks, up, down)
+    violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, where, high)
     steps, curvature = 0, np.inf
     while True:
-        violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, where, high)
         full = used < n and used + 3 > len(rows)
         if violation <= tol or steps >= max_steps or full:
             return steps, violation, curvature, used
@@ -191,7 +253,10 @@ def gathered_pair_steps(
         if j < 0:
             return steps, violation, curvature, used
         used = _need(j, rows, at, used, store, slots, columns)
-        eta = _move(i, j, rows[at[i]], rows[at[j]], diagonal, G, a, lower, upper, up, down)
+        qi, qj = rows[at[i]], rows[at[j]]
+        eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
+        step = _move(i, j, eta, G, a, lower, upper, kinks, up, down)
+        violation, i, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, where, high)
         curvature = min(curvature, eta)
         steps += 1
 
@@ -255,7 +320,7 @@ def coordinate_steps(Q, G, a, lower, upper, tol, max_steps):
     for i in range(n):
         inverse[i] = 1.0 / max(Q[i, i], TAU)
         curvature = min(curvature, Q[i, i])
-    _barriers(a, lower, upper, up, down)
+    _barriers(a, lower, upper, np.zeros(n), up, down)
     steps = 0
     while True:
         i, violation = _worst_coordinate(G, up, down, inverse, gains, at, most)

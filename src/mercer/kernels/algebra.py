@@ -24,7 +24,6 @@ from mercer.domains import (
     beside,
     namespace,
 )
-from mercer.engines.device import FusedScaled, FusedSum
 from mercer.errors import InvalidInput, MercerError, NotAKernel
 from mercer.kernels.base import Kernel, from_logs
 from mercer.kernels.bound import Bound, CombinedBound
@@ -66,6 +65,8 @@ class Combination(Kernel):
         kinds = [d for d in domains if not isinstance(d, Objects)]
         if not kinds:
             return Objects()
+        if all(type(d) is Vectors for d in kinds):  # the usual case
+            return kinds[0]
         for kind in (Tables, GramRows):
             if any(isinstance(d, kind) for d in kinds):
                 if kind is GramRows and not all(isinstance(d, GramRows) for d in kinds):
@@ -195,9 +196,7 @@ class Combination(Kernel):
         """Bounds of `theta`."""
         return np.concatenate([*(k.bounds for k in self._kernels()), super().bounds])
 
-    def with_theta(self, theta: Any) -> Self:
-        """Return the combination with these log-parameters."""
-        theta = self._check_theta(theta)
+    def _at_theta(self, theta: np.ndarray) -> Self:
         changes: dict[str, Any] = {}
         start = 0
         for name, part in zip(self._parts, self._kernels(), strict=True):
@@ -262,8 +261,13 @@ class SumBound(CombinedBound):
 
     def fused(self) -> Any:
         """Return the sum of what a device multiplies by, where both parts are such."""
-        parts = tuple(part.fused() for part in self.parts)
-        return None if None in parts else FusedSum(parts)
+        first, second = (part.fused() for part in self.parts)
+        return None if first is None or second is None else first.plus(second)
+
+    def gradient(self, coef: Any) -> Any:
+        """Return the sum of the gradients, where both parts need no tiles."""
+        first, second = (part.gradient(coef) for part in self.parts)
+        return None if first is None or second is None else first + second
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile, for which no kernel value is needed."""
@@ -350,12 +354,21 @@ class ProductBound(CombinedBound):
         return self._strung(pulled)
 
     def fused(self) -> Any:
-        """Return c times what a device multiplies by, where one factor is a constant c."""
+        """Return c times what a device multiplies by, or the product of two of them."""
         scaled = self._scaled()
-        part = None if scaled is None else self.parts[scaled[1]].fused()
+        if scaled is not None:
+            part = self.parts[scaled[1]].fused()
+            return None if part is None else part.scaled(float(self.parts[scaled[0]].kernel.value))
+        first, second = (part.fused() for part in self.parts)
+        return None if first is None or second is None else first.by(second)
+
+    def gradient(self, coef: Any) -> Any:
+        """Return c times the gradient of the other factor, where it needs no tiles."""
+        scaled = self._scaled()
+        part = None if scaled is None else self.parts[scaled[1]].gradient(coef)
         if scaled is None or part is None:
             return None
-        return FusedScaled(part, float(self.parts[scaled[0]].kernel.value))
+        return part * float(self.parts[scaled[0]].kernel.value)
 
     def _scaled(self) -> tuple[int, int] | None:
         """Return which factor is a constant and which is not."""

@@ -103,6 +103,10 @@ class Bound:
         """Return K as `engines.device.fused` multiplies by it on a device; None for tiles."""
         return None
 
+    def gradient(self, coef: Any) -> Any:
+        """Return Σⱼ cⱼ ∇ₓ k(xᵢ, yⱼ) for all rows i where a device needs no tiles; None for them."""
+        return None
+
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
         if len(self.kernel.theta):

@@ -21,7 +21,7 @@ from mercer.engines import (
 )
 from mercer.memory import require_memory
 from mercer.settings import get_config
-from mercer.threads import Progress, single_threaded_blas, workers
+from mercer.threads import Progress, single_threaded_blas, threads_for, workers
 
 # ---- Quadratic forms and row sums of a symmetric kernel matrix in one pass over half of its
 # tiles.
@@ -283,8 +283,8 @@ def group_sums(
 
 def _share(work: Callable[[slice], None], parts: list[slice], entries: int) -> None:
     """Do the work on all parts, on several threads where there are many entries."""
-    threads = min(get_config().threads, len(parts))
-    if threads < 2 or entries < LIGHT:
+    threads = 1 if entries < LIGHT else min(threads_for(entries), len(parts))
+    if threads < 2:
         for part in parts:
             work(part)
         return

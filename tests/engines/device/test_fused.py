@@ -45,6 +45,25 @@ for kernel in kernels:
     for t in (1, 3):
         e = error(kernel, X, Z, t)
         assert e < 2e-6, (kernel, t, e)
+three = r.on([0, 2]) * m.on([1]) + mercer.Polynomial(2)
+for kernel in (r * m, r + m, 0.5 * r * (2.0 * m + r), three,
+               r.on([0]) * r.on([1, 2]) * m.on([3, 4]),
+               r + m + mercer.RBF(0.7) + mercer.Linear(), r * mercer.Laplacian(2.0), 3.0 * (r + m)):
+    for t in (1, 3):  # sums and products, of columns of their own too, in one program
+        assert error(kernel, X, Z, t) < 2e-6, kernel
+count = lambda kernel: len(kernel._bind(X, Z).fused().measures)
+assert count(r * m) == 2 and count(three) == 3
+for c, few in ((0.05, True), (1.0, False)):  # 2^(xᵀy) between diagonal matrices, or not
+    sides = r.__class__(1.0)._bind(X * c * 4, Z * c * 4).fused().measures[0].sides
+    assert (sides.alone is not None) == few
+for c in (0.05, 0.3, 1.0):
+    for t in (1, 3):
+        e = error(mercer.RBF(1.0), 4 * c * X, 4 * c * Z, t)
+        assert e < 4e-6 * max(1.0, 16 * c * c), (c, e)
+huge = torch.full((70, 1), 1e30)
+e = mercer.RBF(1.0)._bind(X, Z).fused()
+want = torch.as_tensor(mercer.RBF(1.0)(X.double().numpy(), Z.double().numpy())) @ huge.double()
+assert float((e.times(huge) - want).norm() / want.norm()) < 2e-6
 for kernel in (r.on([0, 2]), m.in_metric(np.eye(5)[:2] + 0.1) + r):  # the matrix of the images
     assert error(kernel, X[:40], Z[:30], 1) < 2e-6
 assert error(r, X, Z, 40) < 2e-6  # more right-hand sides than go at a time
@@ -55,7 +74,7 @@ far = X + 1e4, Z + 1e4
 assert error(r, *far, 1) < 1e-3  # moved to the origin first; float32 holds the points to 1e-3
 places = 1000.0 * torch.randn(3, 5, generator=g)
 spread = X + places[torch.arange(150) % 3], Z + places[torch.arange(70) % 3]
-assert r._bind(*spread).fused().form == "differences"
+assert r._bind(*spread).fused().measures[0].form == "differences"
 for kernel in (r, mercer.RBF(np.arange(1.0, 6.0)), mercer.Laplacian(1.3),
                mercer.PowerExponential(1.3, 0.6, 0.6)):
     assert error(kernel, *spread, 1) < 2e-6  # neither moved nor scaled before they are subtracted
@@ -71,8 +90,20 @@ for kernel in (r, m, mercer.Matern(nu=0.5), mercer.RationalQuadratic(alpha=0.7),
         assert e < rough, (kernel, t, e)
 assert mercer.Linear()._bind(X.double(), Z.double()).fused() is None  # tensor cores would round
 assert r._bind(*(torch.zeros(9, fused.COLUMNS + 1).double() for _ in "XZ")).fused() is None
-assert (r * m)._bind(X, Z).fused() is None
+assert (r * mercer.Matern(nu=0.7))._bind(X, Z).fused() is None
+assert (r * r * m * m)._bind(X, Z).fused() is None  # four measures
 assert mercer.Matern(nu=0.7)._bind(X, Z).fused() is None
+
+for kernel in (r, m, 2.0 * r + m, mercer.RBF(np.arange(1.0, 6.0)),
+               mercer.RationalQuadratic(alpha=0.7)):
+    for kind in (torch.float32, torch.float64):  # gradients are products with the slope
+        c = torch.randn(70, generator=g).to(kind)
+        assert kernel._bind(X.to(kind), Z.to(kind)).gradient(c) is not None, kernel
+        got = kernel.gradient(X.to(kind), Z.to(kind), c)
+        want = kernel.gradient(*(v.double().numpy() for v in (X, Z, c)))
+        e = float((got - torch.as_tensor(want)).norm()) / np.linalg.norm(want)
+        assert e < (3e-6 if kind == torch.float32 else 1e-13), (kernel, e)
+assert mercer.Matern(nu=0.5)._bind(X, Z).gradient(torch.ones(70)) is None  # a kink
 
 # an exact fit whose matrix there is no room for: products in float32, residuals in float64
 from mercer import KernelRidge
@@ -116,11 +147,12 @@ def test_without_a_gpu_plain_tiles_are_used():
 def test_a_triton_that_cannot_multiply_in_double_precision_is_not_used(monkeypatch):
     from mercer.engines.device import fused
 
-    def launch(sides, V):
+    def launch(sides, profile, V):
         if V.shape[1] > 1:  # as Triton 3.0
             raise AssertionError("Unsupported dtype fp64")
         return V
 
     monkeypatch.setattr(fused, "_launch", launch)
+    monkeypatch.setattr(fused, "_halves", lambda z, *how, **kinds: (z, z[:, 0]))
     with pytest.warns(RuntimeWarning, match="Triton cannot run on cpu .*fp64"):
         assert not fused._runs_on.__wrapped__("cpu")

@@ -196,7 +196,7 @@ def test_limits_give_an_answer_without_a_proof():
         assert not model.solution_.converged and model.solution_.gap == np.inf
     # separated, but not to the tolerance
     X, y = separable(3, 700, 4)
-    model = SVC(RBF(1.0), np.inf, tol=1e-9, max_iter=1500)
+    model = SVC(RBF(1.0), np.inf, tol=1e-9, max_iter=500)
     with pytest.warns(NotConverged, match="stopped by max_iter") as caught:
         model.fit(X, y)
     text, solution = str(caught[0].message), model.solution_

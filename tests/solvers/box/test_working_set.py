@@ -22,6 +22,7 @@ def small_sets(monkeypatch):
     monkeypatch.setattr(descent, "SET_ASIDE", 0.2)
     monkeypatch.setattr(descent, "SET_ASIDE_COPY", 0.2)
     monkeypatch.setattr(descent, "GATHERED_VARIABLES", 0)
+    monkeypatch.setattr(descent, "AS_ONE", 0)
     monkeypatch.setattr(descent, "DRAGGING", 10**9)
 
 

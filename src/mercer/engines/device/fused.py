@@ -172,6 +172,9 @@ class _Functions:
     def exp(self, s: Any) -> _Symbol:
         return self._call("exp2", s * LOG2E)
 
+    def exp2(self, s: Any) -> _Symbol:
+        return self._call("exp2", s)
+
     def log(self, s: Any) -> _Symbol:
         return self._call("log", s)
 
@@ -204,11 +207,22 @@ class _Functions:
         raise Untraceable(f"the function {name!r}")
 
 
-def traced(formula: Any) -> Profile | None:
-    """Return what a formula ``formula(s, xp)`` does, or None where it has no form in Triton."""
+SYMBOLS = ("s", "s1", "s2")  # what a formula may be of: distances and products that are multiplied
+
+
+def traced(formula: Any, count: int = 1) -> Profile | None:
+    """Return what a formula ``formula(s, xp)`` does, or None where it has no form in Triton.
+
+    Parameters
+    ----------
+    formula : callable
+        Called with as many symbols as are asked for, and ``xp``.
+    count : int, default=1
+        How many.
+    """
     tape = _Tape()
     try:
-        value = formula(_Symbol("s", tape), _Functions(tape))
+        value = formula(*(_Symbol(name, tape) for name in SYMBOLS[:count]), _Functions(tape))
     except (Untraceable, TypeError, ValueError):  # NumPy's and torch's functions refuse a symbol
         return None
     if not isinstance(value, _Symbol):
@@ -234,7 +248,7 @@ def compiled(lines: tuple[str, ...]) -> Any:
 
     arguments = ", ".join(f"c{i}" for i in range(MOST))
     body = "\n    ".join(lines)
-    source = f"def profile(s, {arguments}):\n    {body}\n    return value\n"
+    source = f"def profile({', '.join(SYMBOLS)}, {arguments}):\n    {body}\n    return value\n"
     file = f"<mercer profile {abs(hash(lines)):x}>"
     # Triton reads the source of what it compiles; of text that was never a file it is found here.
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
@@ -253,7 +267,19 @@ COLUMNS = 256  # of points in float64; of wider ones a product of matrices is fa
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # as Triton itself asks, at its import
 #: Rows and columns of what a program has in hand, and its warps.
 TILES = {"products": (128, 128, 4), "differences": (64, 64, 4), "double": (64, 32, 4)}
-FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4, "powers": 5}
+FORMS = {
+    "none": -1,
+    "exponent": 0,
+    "squares": 1,
+    "dot": 2,
+    "differences": 3,
+    "absolutes": 4,
+    "powers": 5,
+    "factor": 6,
+}
+#: c(‖x‖² + ‖y‖²) up to which exp(c‖x−y‖²) is 2^(−2c xᵀy) between two diagonal matrices: neither it
+#: nor its sums leave the range of float32, and nothing has to be added for each entry.
+FACTORED = 60.0
 BY_DIFFERENCES = ("differences", "absolutes", "powers")
 
 
@@ -269,7 +295,7 @@ def _runs_on(device: str) -> bool:
         return True
     x = torch.zeros(2, 2, device=device)
     try:  # two columns: they are multiplied in float64, which Triton 3.0 does not
-        _launch(_sides("dot", x, x, Profile(("value = s",), ())), x)
+        _launch([_sides(Ingredient("dot", x, x))], Profile(("value = s",), ()), x)
     except Exception as error:  # Triton raises of all kinds: no C compiler, an old driver
         warnings.warn(
             f"Triton cannot run on {device} ({type(error).__name__}: {error}); products are "
@@ -282,16 +308,21 @@ def _runs_on(device: str) -> bool:
     return True
 
 
+def triton_runs_on(x: Any) -> bool:
+    """Whether programs for the device of this tensor can be compiled and run."""
+    return (x.is_cuda or INTERPRETED) and _runs_on(str(x.device))
+
+
 def available(x: Any) -> bool:
     """Whether products with rows of this tensor can be fused: on a GPU, with Triton."""
     if str(x.dtype) not in ("torch.float32", "torch.float64") or x.requires_grad:
         return False
-    return (x.is_cuda or INTERPRETED) and _runs_on(str(x.device))
+    return triton_runs_on(x)
 
 
 @dataclass(frozen=True, eq=False)
-class Fused:
-    """κ(s) of rows x and y: s from their products or from their differences.
+class Ingredient:
+    """What kernels are formulas of: s of rows x and y, from their products or their differences.
 
     Parameters
     ----------
@@ -299,20 +330,47 @@ class Fused:
         s = ‖x‖² + ‖y‖² − 2xᵀy, xᵀy, Σ(xₖ−yₖ)², Σ|xₖ−yₖ|, Σ|xₖ−yₖ|^p.
     x, y : tensors of shape (n, d) and (m, d)
         Coordinates in which that is s; float32, or float64 with differences.
-    profile : Profile
-        κ.
     unit : tensor of shape (d,), optional
         What multiplies the differences of a column; by default 1.
     p : float, default=1.0
         That of "powers".
+    decay : float, optional
+        c, of "squares": s is c log₂e times what it is else, the exponent of exp(c‖x−y‖²).
     """
 
     form: str
     x: Any
     y: Any
-    profile: Profile
     unit: Any = None
     p: float = 1.0
+    decay: float | None = None
+
+    @cached_property
+    def sides(self) -> _Sides:
+        """Both operands as the program reads them."""
+        return _sides(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """factor · κ(s), or κ(s, s₁, …) of several measures, for a formula κ.
+
+    Parameters
+    ----------
+    measures : tuple of Ingredient
+        What κ is a formula of; all of the same number of rows, and of one precision.
+    formula : callable
+        ``formula(s, …, xp)``.
+    profile : Profile
+        What it does.
+    factor : float, default=1.0
+        What multiplies it.
+    """
+
+    measures: tuple[Ingredient, ...]
+    formula: Any
+    profile: Profile
+    factor: float = 1.0
 
     def times(self, V: Any) -> Any:
         """Return K V in float64.
@@ -322,20 +380,71 @@ class Fused:
         V : tensor of shape (m, t)
             What to multiply. One column of float32 is multiplied in float32, others in float64.
         """
-        return _multiply(self._sides, V)
+        return self._multiply(V, turned=False)
 
     def pull(self, U: Any) -> Any:
         """Return Kᵀ U in float64; entry by entry the K of `times`, to the bit."""
-        return _multiply(self._sides.turned(), U)
+        return self._multiply(U, turned=True)
 
-    @cached_property
-    def _sides(self) -> _Sides:
-        return _sides(self.form, self.x, self.y, self.profile, self.unit, self.p)
+    def scaled(self, factor: float) -> Fused:
+        """Return a multiple."""
+        return replace(self, factor=self.factor * factor)
+
+    def plus(self, other: Any) -> Any:
+        """Return the sum of both: one program where it can be, else one after the other."""
+        both = self._with(other, lambda a, b: a + b)
+        return FusedSum((self, other)) if both is None else both
+
+    def by(self, other: Any) -> Fused | None:
+        """Return the product, entry by entry, of both; None for tiles."""
+        return self._with(other, lambda a, b: a * b)
+
+    def _with(self, other: Any, join: Any) -> Fused | None:
+        if not isinstance(other, Fused):
+            return None
+        measures, count = self.measures + other.measures, len(self.measures)
+        kinds = {measure.x.dtype for measure in measures}
+        if len(measures) > len(SYMBOLS) or len(kinds) > 1:
+            return None
+
+        def formula(*given: Any) -> Any:
+            first = self.formula(*given[:count], given[-1])
+            second = other.formula(*given[count:])
+            first = first if self.factor == 1.0 else first * self.factor
+            return join(first, second if other.factor == 1.0 else second * other.factor)
+
+        profile = traced(formula, len(measures))
+        return None if profile is None else Fused(measures, formula, profile)
+
+    def _multiply(self, V: Any, turned: bool) -> Any:
+        import torch
+
+        sides: list[_Sides] = [measure.sides for measure in self.measures]
+        sides = [side.turned() for side in sides] if turned else sides
+        alone = sides[0].alone if len(sides) == 1 else None
+        left, right = sides[0].left, sides[0].right
+        n, t = len(left), V.shape[1]
+        scale = None
+        if alone is not None and n and len(right):
+            sides = [replace(sides[0], form="factor")]
+            scale, own = alone
+            kind = V.dtype if t == 1 else torch.float64
+            V = V.double() * own[:, None]
+            largest = V.abs().max().clamp(min=1e-300)  # of float32: sums must stay in its range
+            scale, V = scale * largest, (V / largest).to(kind)
+        out = torch.zeros(n, t, dtype=torch.float64, device=left.device)
+        if n and len(right):
+            for first in range(0, t, WIDEST):
+                part = slice(first, first + WIDEST)
+                out[:, part] = _launch(sides, self.profile, V[:, part])
+        if scale is not None:
+            out *= scale[:, None]
+        return out if self.factor == 1.0 else out.mul_(self.factor)
 
 
 @dataclass(frozen=True, eq=False)
 class FusedSum:
-    """K₁ + K₂ + …"""
+    """K₁ + K₂ + …, one after the other."""
 
     parts: tuple[Any, ...]
 
@@ -347,21 +456,21 @@ class FusedSum:
         """Return Kᵀ U."""
         return sum(part.pull(U) for part in self.parts)
 
+    def scaled(self, factor: float) -> FusedSum:
+        """Return a multiple."""
+        return FusedSum(tuple(part.scaled(factor) for part in self.parts))
 
-@dataclass(frozen=True, eq=False)
-class FusedScaled:
-    """c K."""
+    def plus(self, other: Any) -> FusedSum:
+        """Return the sum of both; the last part may take more into its program."""
+        if isinstance(other, FusedSum):
+            return FusedSum(self.parts + other.parts)
+        last = self.parts[-1].plus(other)
+        more = last.parts if isinstance(last, FusedSum) else (last,)
+        return FusedSum(self.parts[:-1] + more)
 
-    part: Any
-    factor: float
-
-    def times(self, V: Any) -> Any:
-        """Return K V."""
-        return self.part.times(V) * self.factor
-
-    def pull(self, U: Any) -> Any:
-        """Return Kᵀ U."""
-        return self.part.pull(U) * self.factor
+    def by(self, other: Any) -> None:
+        """Return None: products of sums that one program cannot hold are made in tiles."""
+        return
 
 
 def fused_form(
@@ -372,7 +481,7 @@ def fused_form(
     Parameters
     ----------
     form, x, y, unit, p
-        As of `Fused`.
+        As of `Ingredient`.
     formula : callable
         ``formula(s, xp)``, the profile.
     """
@@ -383,7 +492,18 @@ def fused_form(
         if form not in BY_DIFFERENCES or x.shape[1] > COLUMNS:
             return None
     profile = traced(formula)
-    return None if profile is None else Fused(form, x, y, profile, unit, p)
+    if profile is None:
+        return None
+    decay = profile.decay if form == "squares" else None
+    if decay is not None:
+        # exp(c s) = 2^(−2c′ xᵀy + c′‖x‖² + c′‖y‖²), c′ = c log₂e: the sum is the exponent.
+        formula, profile = _power_of_two, Profile(("value = tl.exp2(s)",), ())
+    return Fused((Ingredient(form, x, y, unit, p, decay),), formula, profile)
+
+
+def _power_of_two(s: Any, xp: Any) -> Any:
+    """Return 2^s of a symbol."""
+    return xp.exp2(s)
 
 
 # ---------------------------------------------------------------------------------- the product
@@ -392,11 +512,10 @@ class _Sides:
     """Both operands as the program reads them, squared norms, a factor, and their width.
 
     Of differences the units of the columns are in the place of the norms, and their power in that
-    of the factor.
+    of the factor. `alone` are the diagonal matrices beside 2^(−2c′ xᵀy), where that may be taken.
     """
 
     form: str
-    profile: Profile
     left: Any
     right: Any
     xn: Any
@@ -404,115 +523,122 @@ class _Sides:
     alpha: float = 1.0
     width: int = 1
     chunk: int = 16
+    alone: tuple[Any, Any] | None = None
 
     def turned(self) -> _Sides:
         """Return the sides of Kᵀ."""
-        return replace(self, left=self.right, right=self.left, xn=self.yn, yn=self.xn)
+        alone = None if self.alone is None else self.alone[::-1]
+        both = {"left": self.right, "right": self.left, "xn": self.yn, "yn": self.xn}
+        return replace(self, **both, alone=alone)
+
+    def part(self, rows: slice) -> _Sides:
+        """Return the sides for some of the columns of K."""
+        yn = self.yn if self.form in BY_DIFFERENCES else self.yn[rows]
+        return replace(self, right=self.right[rows], yn=yn)
 
 
-def _sides(form: str, x: Any, y: Any, profile: Profile, unit: Any = None, p: float = 1.0) -> _Sides:
+def _sides(measure: Ingredient) -> _Sides:
     import torch
 
+    form, x, y = measure.form, measure.x, measure.y
     d = x.shape[1]
     none = torch.empty(0, dtype=torch.float32, device=x.device)
     if form in BY_DIFFERENCES:
-        unit = none if unit is None else unit
-        return _Sides(form, profile, x.contiguous(), y.contiguous(), unit, unit, p, width=d)
+        unit = none if measure.unit is None else measure.unit
+        return _Sides(form, x.contiguous(), y.contiguous(), unit, unit, measure.p, width=d)
     chunk = next((c for c in (32, 64, 128) if 3 * d <= c), 64)
     width = -(-3 * d // chunk) * chunk
-    xn = yn = none
-    alpha = 1.0
     if form == "dot":
         p, q = (2.0 ** (7 - math.frexp(float(z.abs().max()) or 1.0)[1]) for z in (x, y))
-        alpha = 1.0 / (p * q)
-    else:
-        unit = 1.0
-        if profile.decay is not None:
-            # exp(c s) = 2^(−2c′ xᵀy + c′‖x‖² + c′‖y‖²), c′ = c log₂e: the sum is the exponent.
-            form, unit = "exponent", profile.decay * LOG2E
-            profile = Profile(("value = tl.exp2(s)",), ())
-        xn, yn = (((z.double() ** 2).sum(1) * unit).float() for z in (x, y))
-        p = math.sqrt(2.0 * abs(unit))
-        q = -math.copysign(p, unit)
-    left, right = _halves(x * p, width, first=True), _halves(y * q, width, first=False)
-    return _Sides(form, profile, left, right, xn, yn, alpha, width, chunk)
+        left, _ = _halves(x, p, width, first=True)
+        right, _ = _halves(y, q, width, first=False)
+        return _Sides(form, left, right, none, none, 1.0 / (p * q), width, chunk)
+    unit = 1.0 if measure.decay is None else measure.decay * LOG2E
+    p = math.sqrt(2.0 * abs(unit))
+    left, xn = _halves(x, p, width, first=True)
+    right, yn = _halves(y, -math.copysign(p, unit), width, first=False)
+    xn, yn, alone = xn * unit, yn * unit, None
+    if measure.decay is not None:
+        form = "exponent"
+        reach = torch.stack([z.abs().max() for z in (xn, yn) if len(z)]).sum()
+        if float(reach) <= FACTORED:
+            alone = xn.exp2(), yn.exp2()
+    return _Sides(form, left, right, xn.float(), yn.float(), 1.0, width, chunk, alone)
 
 
-def _halves(z: Any, width: int, first: bool) -> Any:
-    """Return [h, l, h] or [l, h, h] in float16, with zeros up to the width."""
+def _halves(z: Any, scale: float, width: int, first: bool) -> tuple[Any, Any]:
+    """Return [h, l, h] or [l, h, h] of scale · z in float16, zeros up to the width, and ‖z‖²."""
     import torch
 
-    d = z.shape[1]
-    out = torch.zeros(len(z), width, dtype=torch.float16, device=z.device)
-    high = z.half()
-    low = (z - high.float()).half()
-    order = (high, low, high) if first else (low, high, high)
-    for i, part in enumerate(order):
-        out[:, i * d : (i + 1) * d] = part
-    return out
+    from mercer.engines.device.triton import halve
+
+    n, d = z.shape
+    out = torch.empty(n, width, dtype=torch.float16, device=z.device)
+    norms = torch.empty(n, dtype=torch.float64, device=z.device)
+    out[:, 3 * d :] = 0.0
+    if n:
+        columns = 1 << max(0, d - 1).bit_length()
+        rows = max(1, 4096 // columns)
+        halve[(-(-n // rows),)](
+            z.contiguous(), out, norms, n, d, scale, WIDTH=width, FIRST=first, D=columns, BM=rows
+        )
+    return out, norms
 
 
-def _multiply(sides: _Sides, V: Any) -> Any:
-    import torch
-
-    n, m, t = len(sides.left), len(sides.right), V.shape[1]
-    out = torch.zeros(n, t, dtype=torch.float64, device=sides.left.device)
-    if n and m:
-        for first in range(0, t, WIDEST):
-            part = slice(first, first + WIDEST)
-            out[:, part] = _launch(sides, V[:, part])
-    return out
-
-
-def _launch(sides: _Sides, V: Any) -> Any:
+def _launch(sides: list[_Sides], profile: Profile, V: Any) -> Any:
     """Return Σⱼ κ(sᵢⱼ) vⱼ for a few columns of V, spans of columns j summed in float64."""
     import torch
 
     from mercer.engines.device.triton import product
 
-    n, m, t = len(sides.left), len(sides.right), V.shape[1]
+    lead = sides[0]
+    n, m, t = len(lead.left), len(lead.right), V.shape[1]
     T = 1 if t == 1 else WIDEST
     if T == 1:
         V = V.contiguous()
     else:
         V = torch.nn.functional.pad(V.double(), (0, T - t))
-    several = sides.width > sides.chunk
+    several = any(side.width > side.chunk for side in sides) or len(sides) > 1
     # Differences use no tensor cores and want more registers for each entry.
-    differ = sides.form in BY_DIFFERENCES
-    double = sides.left.dtype == torch.float64
+    differ = any(side.form in BY_DIFFERENCES for side in sides)
+    double = lead.left.dtype == torch.float64
     BM, BN, warps = TILES["double" if double else "differences" if differ else "products"]
     if not differ and (T > 1 or several):
         BN = 64 if T == 1 else 32
+    if not differ and len(sides) > 2:
+        BN = 32
     spans = -(-m // SPAN)
     together = max(1, min(spans, ENTRIES // (n * T)))
     number = torch.float64 if double else torch.float32
-    told = sides.profile.constants
+    told = profile.constants
     constants = torch.tensor([*told, *([0.0] * (MOST - len(told)))], dtype=number).to(V.device)
     total = torch.zeros(n, T, dtype=torch.float64, device=V.device)
+    absent = replace(lead, form="none", width=16, chunk=16)
+    three = [*sides, absent, absent][:3]
+    kinds: dict[str, Any] = {}
+    for place, side in zip(("", "1", "2"), three, strict=True):
+        units = side.form in BY_DIFFERENCES and len(side.xn) > 0
+        own = {"FORM": FORMS[side.form], "WIDTH": side.width, "CHUNK": side.chunk, "UNITS": units}
+        kinds |= {name + place: value for name, value in own.items()}
     for first in range(0, spans, together):
         count = min(together, spans - first)
         part = slice(first * SPAN, min((first + count) * SPAN, m))
         sums = torch.empty(count, n, T, dtype=V.dtype, device=V.device)
+        operands = [side.part(part) for side in three]
         product[(-(-n // BM), count)](
-            sides.left,
-            sides.right[part],
-            sides.xn,
-            sides.yn if differ else sides.yn[part],
+            *(v for side in operands for v in (side.left, side.right, side.xn, side.yn)),
+            *(side.alpha for side in operands),
             V[part],
             sums,
             n,
             part.stop - part.start,
             SPAN,
-            sides.alpha,
             constants,
-            PROFILE=compiled(sides.profile.lines),
-            FORM=FORMS[sides.form],
-            WIDTH=sides.width,
-            CHUNK=sides.chunk,
+            PROFILE=compiled(profile.lines),
+            **kinds,
             BM=BM,
             BN=BN,
             T=T,
-            UNITS=differ and len(sides.xn) > 0,
             num_warps=8 if several and not differ else warps,
             num_stages=3,
         )

@@ -2,6 +2,7 @@ from mercer.models.margin.folds import (
     FOLDS as FOLDS,
     Tally as Tally,
     fold_machines as fold_machines,
+    machines_of_folds as machines_of_folds,
     stratified_folds as stratified_folds,
     values_at as values_at,
     with_time_left as with_time_left,

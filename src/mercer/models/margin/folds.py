@@ -13,8 +13,15 @@ import numpy as np
 from mercer.checks import Clock, random_source
 from mercer.errors import InvalidInput, NotConverged, speaks, users_level, who
 from mercer.estimator import Sample
-from mercer.models.margin.problems import Machine, Task, soft_machines
-from mercer.solvers import Rows, Solution
+from mercer.models.margin.problems import (
+    Machine,
+    Task,
+    check_price,
+    soft_machine,
+    soft_problem,
+    solve,
+)
+from mercer.solvers import BoxQP, Rows, Solution
 
 FOLDS = 5
 NOTHING = Solution(None, True, residual=0.0, gap=0.0, primal=0.0, dual=0.0)
@@ -120,27 +127,66 @@ def fold_machines(
     list of Machine
         One for each problem.
     """
-    tasks, parts = model._tasks(data), model._tasks(data, train)
-    whole = [k for k, part in enumerate(parts) if _two_sided(part.signs)]
-    begins = [starts[k] for k in whole]
-    C = model.C if hasattr(model, "C") else model.C_
-    prices = np.broadcast_to(C, len(tasks))[whole].tolist()
-    soft = bool(np.isfinite(prices).all())
-    if tasks[0].index is None and soft:
-        # Problems of all points, the others without weight: rows are read as they lie.
-        weights = np.zeros(len(data.y))
-        weights[train] = data.weights[train]
-        chosen, data = [tasks[k] for k in whole], replace(data, weights=weights)
-    else:
-        chosen = [parts[k] for k in whole]
-        begins = [start[part.index] for start, part in zip(begins, chosen, strict=True)]
-    found: list[Machine] = []
-    if whole and soft:
-        found = soft_machines(model, data, rows, chosen, prices, begins)
-    elif whole:
-        found = model._machines(data, rows, tasks=chosen)
-    solved = dict(zip(whole, found, strict=True))
-    return [solved[k] if k in solved else _constant(part) for k, part in enumerate(parts)]
+    return machines_of_folds([(model, data, train, starts)], rows)[0]
+
+
+def machines_of_folds(
+    folds: Sequence[tuple[Any, Sample, np.ndarray, Sequence[np.ndarray] | None]], rows: Rows
+) -> list[list[Machine]]:
+    """Solve the problems of several folds, or of one with several C, as `fold_machines` does one.
+
+    On a device they are solved side by side.
+
+    Parameters
+    ----------
+    folds : sequence of tuple
+        Model, points, positions of training points and starts; the models differ in C alone.
+    rows : Rows
+        Rows of the Gram matrix.
+
+    Returns
+    -------
+    list of lists of Machine
+        One for each problem of each fold.
+    """
+    solved: list[dict[int, Machine]] = []
+    soft: list[tuple[int, int, Task, BoxQP]] = []
+    begins: list[Any] = []
+    all_parts = []
+    for model, data, train, starts in folds:
+        mine: dict[int, Machine] = {}
+        solved.append(mine)
+        tasks, parts = model._tasks(data), model._tasks(data, train)
+        all_parts.append(parts)
+        whole = [k for k, part in enumerate(parts) if _two_sided(part.signs)]
+        C = model.C if hasattr(model, "C") else model.C_
+        prices = np.broadcast_to(C, len(tasks))
+        if not np.isfinite(prices[whole]).all():
+            hard = model._machines(data, rows, tasks=[parts[k] for k in whole])
+            mine.update(zip(whole, hard, strict=True))
+            continue
+        check_price(model, float(prices[whole].max(initial=0.0)), data, rows)
+        chosen = parts
+        if tasks[0].index is None:
+            # Problems of all points, the others without weight: rows are read as they lie, and
+            # values at the others come with the solution.
+            weights = np.zeros(len(data.y))
+            weights[train] = data.weights[train]
+            chosen, data = tasks, replace(data, weights=weights)
+        for k in whole:
+            task = chosen[k]
+            problem = soft_problem(data, rows, task, float(prices[k]), bool(model.fit_intercept))
+            soft.append((len(solved) - 1, k, task, problem))
+            start = None if starts is None else starts[k]
+            begins.append(start if start is None or task.index is None else start[task.index])
+    if soft:
+        solutions = solve(folds[0][0], [each[3] for each in soft], rows, begins)
+        for (i, k, task, problem), solution in zip(soft, solutions, strict=True):
+            solved[i][k] = soft_machine(task, problem, solution)
+    return [
+        [mine[k] if k in mine else _constant(part) for k, part in enumerate(parts)]
+        for mine, parts in zip(solved, all_parts, strict=True)
+    ]
 
 
 def _two_sided(signs: np.ndarray) -> bool:
@@ -212,6 +258,10 @@ def values_at(rows: Rows, machines: Sequence[Machine], at: np.ndarray) -> np.nda
     """
     out = np.empty((len(at), len(machines)))
     for k, machine in enumerate(machines):
+        product = machine.solution.extra.get("product")
+        if not rows.in_memory and machine.index is None and product is not None:
+            out[:, k] = product[at] + machine.intercept
+            continue
         some = np.flatnonzero(machine.coef)
         f = np.zeros(len(at))
         rows.add(f, some if machine.index is None else machine.index[some], machine.coef[some], at)

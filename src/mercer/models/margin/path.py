@@ -13,7 +13,14 @@ from mercer import checks
 from mercer.checks import Clock, check_grid
 from mercer.errors import InvalidInput, speaking_for
 from mercer.estimator import Sample
-from mercer.models.margin.folds import Tally, fold_machines, splits, values_at, with_time_left
+from mercer.models.margin.folds import (
+    Tally,
+    fold_machines,
+    machines_of_folds,
+    splits,
+    values_at,
+    with_time_left,
+)
 from mercer.models.margin.problems import Machine, Task, gram_rows, spread, votes
 from mercer.solvers import Rows
 
@@ -227,12 +234,22 @@ class FoldWalk:
         if machines is not None and not self.last:
             begin = [spread(m.coef, m.index, n) for m in machines]
         scores, losses, steps = [], [], 0
-        for k, (train, test) in enumerate(self.folds):
+        jobs = []
+        for k, (train, _) in enumerate(self.folds):
             if k in self.last:
                 machines, C = self.last[k]
                 begin = [spread(grown(m, model.C / C), m.index, n) for m in machines]
+            jobs.append((train, begin))
+        together: list[list[Machine]] = []
+        if not self.rows.in_memory:  # a device solves all folds side by side
             part = with_time_left(model, clock)
-            fold = fold_machines(part, self.data, self.rows, train, begin)
+            together = machines_of_folds([(part, self.data, *job) for job in jobs], self.rows)
+        for k, (_, test) in enumerate(self.folds):
+            if together:
+                fold = together[k]
+            else:
+                part = with_time_left(model, clock)
+                fold = fold_machines(part, self.data, self.rows, *jobs[k])
             self.tally.count(fold)
             score, loss = self._judge(model, values_at(self.rows, fold, test), test)
             self.last[k] = fold, model.C

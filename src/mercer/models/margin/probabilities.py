@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import Clock
 from mercer.errors import speaks, users_level, who
 from mercer.estimator import Sample
-from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
+from mercer.models.margin.folds import (
+    Tally,
+    deal_folds,
+    fold_machines,
+    machines_of_folds,
+    values_at,
+    with_time_left,
+)
 from mercer.models.margin.machines import columns_of, has_pairs, machine_values
 from mercer.models.margin.problems import votes
 from mercer.solvers import Rows
@@ -248,10 +255,19 @@ def fit_probabilities(model: Any, data: Sample, rows: Rows, clock: Clock) -> Non
         model
     ).T
     values, tally = np.empty((n, len(full))), Tally()
-    for k in np.unique(fold):
-        held = np.flatnonzero(fold == k)
+    numbers = np.unique(fold)
+    together: list[Any] = []
+    if not rows.in_memory:  # a device solves all folds side by side
         part = with_time_left(model, clock)
-        machines = fold_machines(part, data, rows, np.flatnonzero(fold != k), list(full))
+        jobs = [(part, data, np.flatnonzero(fold != k), list(full)) for k in numbers]
+        together = machines_of_folds(jobs, rows)
+    for i, k in enumerate(numbers):
+        held = np.flatnonzero(fold == k)
+        if together:
+            machines = together[i]
+        else:
+            part = with_time_left(model, clock)
+            machines = fold_machines(part, data, rows, np.flatnonzero(fold != k), list(full))
         values[held] = values_at(rows, machines, held)
         tally.count(machines)
     tally.warn("behind the probabilities", "these are approximate")

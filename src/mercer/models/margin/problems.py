@@ -24,7 +24,7 @@ from mercer.operators import Dense, Gram
 from mercer.rkhs import Function
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
-from mercer.solvers.box import meets, rows_for
+from mercer.solvers.box import descend_together, meets, rows_for
 from mercer.threads import inheriting, single_threaded_blas, workers
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
@@ -84,8 +84,20 @@ def solve_all(
     `starts` has an array or None for each problem.
     """
     clock = Clock(solver.max_time)
+    found = None
+    if solver.max_iter is None and solver.callback is None:  # which count the steps of one
+        found = descend_together(problems, rows, solver.tol, clock, starts)
+        starts = starts if found is None else found.starts
 
     def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
+        if found is None:
+            return go_on(i, callback)
+        small = len(problems[i].p) <= SMALL
+        proven = None if small else found.solutions[i]
+        solution = proven or go_on(i, callback)
+        return solution if proven else replace(solution, n_iter=solution.n_iter + found.steps[i])
+
+    def go_on(i: int, callback: Callable[[dict], Any] | None) -> Solution:
         problem, start, taken = problems[i], None if starts is None else starts[i], 0
         if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
             fine = SMO(min(FINE, solver.tol), STEPS, clock.rest(), callback)
@@ -386,12 +398,12 @@ def soft_machines(
     """
     offset = bool(model.fit_intercept)
     check_price(model, max(prices, default=0.0), data, rows)
-    problems = [_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
+    problems = [soft_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
     solutions = solve(model, problems, rows, starts, solver)
-    return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
+    return [soft_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
 
 
-def _problem(data: Sample, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
+def soft_problem(data: Sample, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
     """Return the dual problem in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
     y = task.signs
     box = float(C) * (data.weights if task.index is None else data.weights[task.index]) * y
@@ -399,7 +411,8 @@ def _problem(data: Sample, rows: Rows, task: Task, C: float, offset: bool) -> Bo
     return BoxQP(rows.K, -y, low, high, (0.0,) if offset else (), index=task.index)
 
 
-def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
+def soft_machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
+    """Return what a solved problem says."""
     a, multipliers = solution.value, solution.extra["multipliers"]
     bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
     square = square_norm(problem, solution)

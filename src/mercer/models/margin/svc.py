@@ -454,6 +454,7 @@ class SVC(MarginClassifier):
         self.max_time = max_time
         self.random_state = random_state
 
+    @follows_data
     @speaks
     def path(self, X: Any, y: Any, Cs: Any, cv: Any = None, sample_weight: Any = None) -> SVCPath:
         """Fit for many values of C, each from the solution of the one before, on one Gram matrix.

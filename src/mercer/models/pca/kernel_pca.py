@@ -92,10 +92,12 @@ def check_components(model: Any, kernel: Kernel) -> Wanted:
 # ---- Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned ----
 
 
-SMALL = 200  # points up to which all eigenvalues cost less than products with the matrix
+SMALL = 320  # points up to which LAPACK takes less time than products with the matrix
+FEW = 400  # points up to which their matrix is decomposed faster than features that are not few
 OPEN = 2000  # the same where a share of the variance is asked for
 WIDE = 2  # so many times more features than points, or columns, are worth centring one by one
 PRODUCTS = 15  # block products of a subspace iteration, as a rule
+NARROW = 3.0  # times that products with a few columns take as long as their operations would
 PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK take as long as
 
 
@@ -141,7 +143,13 @@ def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
         return word
     columns = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
     most = WIDE * max(n, columns)
-    if D is not None and D <= most and features_fit(n, D, sp.issparse(X), get_config().memory):
+    matrix = D is not None and SMALL // 3 < n <= FEW and _few(n, want) and n < THIN * D
+    if (
+        D is not None
+        and not matrix
+        and D <= most
+        and features_fit(n, D, sp.issparse(X), get_config().memory)
+    ):
         return "features"
     if n <= SMALL or (want.share is not None and n <= OPEN) or not (_few(n, want) or want.share):
         some = want.count is not None and want.count < n / 2 and get_config().engine != "torch"
@@ -175,7 +183,7 @@ def plan_components(model: Any, study: Study) -> Plan:
         width = (k if want.count is not None else 16) + 10
         kept = 9 * n * n <= facts.budget
         once = 0.5 * n * n * (1 if kept else PRODUCTS)
-        time = study.seconds(2.0 * n * n * width * PRODUCTS, entries=once)
+        time = study.seconds(NARROW * 2.0 * n * n * width * PRODUCTS, entries=once)
         more = 8 * n * 16 * width + facts.tiles + base
         space = 8 * n * (2 * min(n, 3 * width) + 4 * width)  # what the iteration asks for
         cost = Cost(max(8 * n * n if kept else 0, space), time, more)
@@ -242,7 +250,7 @@ class KernelPCA(Projections, KernelEstimator):
         K; `approximation_error_` tells what it left out. "auto": "features" where the kernel has
         no more than twice as many features as there are points, or columns, and they fit the
         memory budget: features are centred before they are multiplied, so that points far from 0
-        keep their digits. Else, where K fits, "dense" for n ≤ 500 points (2000 where a share of
+        keep their digits. Else, where K fits, "dense" for n ≤ 320 points (2000 where a share of
         the variance is asked for), or more than n/10 components, or "subspace". Where K does not
         fit, "subspace" in tiles if `n_components` is a number and it is expected to take less than
         ten minutes, else "cholesky".
@@ -440,10 +448,10 @@ class KernelPCA(Projections, KernelEstimator):
             study = Study(kernel, X)
             self.plan_ = followed(partial(plan_components, self), study, auto)
             found = decompose(self, Sample(kernel, X, None, weights), want, self.plan_.method)
-            if found.axes is None:  # features are centred before they are multiplied
-                tell_rounding(kernel, X, lengths)
-            self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
+            if found.axes is None:  # features are centred before they are multiplied
+                tell_rounding(kernel, X, lengths, found.total / total)
+            self._store(kernel, found, None if weights is None else weights.copy())
             self._store_shares(found, total)
             if positions is not None:
                 self.X_fit_ = kernel.domain.renumber(self.X_fit_, positions)

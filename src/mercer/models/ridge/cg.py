@@ -13,6 +13,7 @@ from mercer.checks import Clock
 from mercer.domains import is_torch, to_host
 from mercer.errors import speaking_for, who
 from mercer.kernels import Kernel, Precomputed, stationary
+from mercer.lapack import times
 from mercer.memory import on_gpu, require_memory
 from mercer.models.ridge.spectrum import RidgeFit, dual_certificate, part_of_objective, what_is_left
 from mercer.operators import Gram
@@ -98,7 +99,7 @@ class RidgeGram(Gram):
         if V.ndim == 2 and V.shape[1] <= SYMMETRIC_COLUMNS and K.flags.c_contiguous:
             symv = ssymv if K.dtype == np.float32 else dsymv
             return np.stack([symv(1.0, K.T, v, lower=1) for v in V.T], axis=1)
-        return K @ V
+        return times(K, V)
 
     def exact(self, V: np.ndarray) -> np.ndarray:
         """Return K V in float64."""

@@ -43,6 +43,7 @@ from mercer.solvers.risk import (
 )
 
 NEWTON_STEPS = 200
+SMALL = 1000  # points up to which factorising each Newton matrix is as fast as any method
 TINY = 1e-60  # targets below are measured in a unit of their size
 
 
@@ -286,4 +287,4 @@ def plan_smooth(study: Study, alpha: float = 1.0, *, solver: str = "auto", **wan
     ways: Ways = {direct: newton_cost, "falkon": falkon_newton_cost}
     if solver == "cg" or study.facts.outputs == 1:
         ways = {**ways, "cg": partial(newton_cg_cost, alpha=alpha)}
-    return choose(study, ways, direct, solver=solver, **wanted)
+    return choose(study, ways, direct, solver=solver, small=SMALL, **wanted)

@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 from mercer.checks import Clock
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, speaks
-from mercer.estimator import TakesKernel, asks_centers, refuse_unread
+from mercer.estimator import TakesKernel, asks_centers, computing_where, refuse_unread
 from mercer.models import (
     SVC,
     SVR,
@@ -168,7 +168,7 @@ def tune(
         return _tune_table(model, X, y, sample_weight, options)
     _check_model(model)
     check_weighted(model, sample_weight)
-    with blas_for(X):
+    with computing_where(X), blas_for(X):
         result = _tune_each(model, X, y, sample_weight, options.checked())
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     result.model.fit(X, y, **weights)

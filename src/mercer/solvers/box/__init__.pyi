@@ -12,3 +12,4 @@ from mercer.solvers.box.smo import (
     smo_cost as smo_cost,
     stopped_by as stopped_by,
 )
+from mercer.solvers.box.together import descend_together as descend_together

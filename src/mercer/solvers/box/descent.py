@@ -78,6 +78,7 @@ WORKING_SET = 1024
 LARGEST_SET, LEAST_SET = 4096, 16
 BLOCKS = 0.08  # of the memory budget for one block: there are two, and copies in Newton steps
 GATHERED_ROWS, GATHERED_VARIABLES = 1024, 8192  # up to which rows are gathered one by one
+AS_ONE = 16384  # points up to which rows that are all there are one block: fewer steps are needed
 EASED = 0.1  # a block is solved to this part of the violation it started with
 PATIENCE = 5  # outer steps that a variable must have been idle before it is set aside
 SET_ASIDE = 0.5  # part of the variables that must be idle before it is worth the trouble,
@@ -258,13 +259,31 @@ class BoxDescent:
         view.a[order] = a
         view.f[view.at[order]] = G - view.p[order]
 
+    def _as_one(self, goal: float) -> None:
+        """Take steps on all variables at once, on the rows as they lie."""
+        view, box = self.view, self.box
+        if box.is_tube:
+            p, kinks, lower, upper = box.tube
+            a = np.sum(np.split(view.a, 2), axis=0)
+        else:
+            p, kinks, lower, upper, a = view.p, None, view.lower, view.upper, view.a
+        block = BoxBlock(view.rows.store, view.f + p, a, lower, upper, len(a), kinks)
+        self.budget.descend(block, goal)
+        if kinks is not None:
+            view.a = box.apart(a)
+        view.f = block.G - p
+
     def _run(self, goal: float, pool: Any) -> str:
         view, best, stale, lowest = self.view, np.inf, 0, np.inf
         few = WORKING_SET < len(view.p) <= GATHERED_VARIABLES or view.columns is not None
         free = int(((view.a > view.lower) & (view.a < view.upper)).sum())
         few = few and free < GATHERED_ROWS // 4
         here = view.rows.whole and view.rows.in_memory
-        if here and view.signs is None and view.n_groups and few:
+        plain = view.n_groups == 1 and view.signs is None
+        if here and plain and self.box.n <= AS_ONE and (not self.box.repeats or self.box.is_tube):
+            if self.budget.steps < self.budget.limit:
+                self._as_one(goal)
+        elif here and view.signs is None and view.n_groups and few:
             self._gathered(goal)
         root = np.sqrt(np.maximum(view.rows.diagonal[self.box.index], 0.0))
         last = np.zeros(0, dtype=np.int64)
@@ -382,6 +401,7 @@ class BoxDescent:
         before, g = view.a[chosen], G[chosen]
         a = before.copy()
         block = BoxBlock(Q, g, a, view.lower[chosen], view.upper[chosen], split)
+        self.budget.spent = 0
         self.budget.descend(block, wanted)
         delta = a - before
         moved = np.flatnonzero(delta)

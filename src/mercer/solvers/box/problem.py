@@ -138,6 +138,36 @@ class CheckedBox:
         """Whether the variables are not simply the rows of K, in order."""
         return len(self.p) != self.n or not np.array_equal(self.index, np.arange(self.n))
 
+    @cached_property
+    def is_tube(self) -> bool:
+        """Whether every point has two variables, one ≥ 0 and one ≤ 0, that share a sum.
+
+        They are one variable a with a kink at 0: what lifts p for the first lowers it for the
+        second, so that at the optimum only one of them is not 0.
+        """
+        n = self.n
+        if len(self.p) != 2 * n or len(self.totals) != 1 or self.signs is not None or n == 0:
+            return False
+        rise, fall = slice(0, n), slice(n, None)
+        return bool(
+            (self.lower[rise] == 0).all()
+            and (self.upper[fall] == 0).all()
+            and (self.p[rise] > self.p[fall]).all()
+            and (self.groups == 0).all()
+            and np.array_equal(self.index, np.tile(np.arange(n), 2))
+        )
+
+    @property
+    def tube(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The linear term, the kinks and the box of a problem whose points have one variable."""
+        rise, fall = np.split(self.p, 2)
+        return 0.5 * (rise + fall), 0.5 * (rise - fall), self.lower[self.n :], self.upper[: self.n]
+
+    @staticmethod
+    def apart(a: np.ndarray) -> np.ndarray:
+        """Return the two variables a point that one with a kink stands for."""
+        return np.concatenate([np.maximum(a, 0.0), np.minimum(a, 0.0)])
+
     @speaks("SMO")
     def feasible(self, start: Any = None) -> np.ndarray:
         """Return a point of the box with the right sums, near the start (0 by default).

@@ -16,9 +16,9 @@ from mercer.operators import Gram, Operator, gram_of
 from mercer.settings import get_config
 from mercer.solvers.base import check_entries
 
-SINGLE_FROM = 3000  # points from which rows are kept in float32: less to read, twice the rows
+SINGLE_FROM = 2048  # points from which rows are kept in float32: less to read, twice the rows
 RESIDENT_FROM = 3000  # points from which a GPU keeps the rows: fewer are soon done by the CPU
-WHOLE_UP_TO = 1500  # points up to which the matrix is computed at once
+WHOLE_UP_TO = 2048  # points up to which the matrix is computed at once
 SHARE = 0.5  # of the memory budget that the rows may take
 PART = 0.3  # of the memory budget that rows restricted to some points may take
 LEAST = 8  # rows without which no step can be made

@@ -21,12 +21,12 @@ from mercer.errors import InvalidInput, speaks
 from mercer.solvers.base import IterativeSolver, Solution
 from mercer.solvers.box.block import Budget, Direct
 from mercer.solvers.box.descent import WORKING_SET, BoxDescent
-from mercer.solvers.box.problem import BoxQP, CheckedBox
+from mercer.solvers.box.problem import BoxPoint, BoxQP, CheckedBox
 from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM, Rows, rows_for
 from mercer.solvers.cost import Cost, Facts, seconds_of
 
 PILOT = 512  # points of the small problem that tells how many points will matter
-MANY = 0.6  # part of them from which all rows are computed at once
+MANY = 0.3  # part of them from which all rows are computed at once
 ROUGH = 0.1  # part of a gap that may be hidden before the certificate is computed once more
 ROUNDS = 30  # times the gradient is recomputed and the descent goes on
 
@@ -107,7 +107,7 @@ class SMO(IterativeSolver):
         limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
         clock = Clock(self.max_time)
         rows = rows_for(box.K) if rows is None else rows
-        if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
+        if start is None and rows.empty and box.n > 4 * PILOT and self._will_need_all(box):
             rows.fill()
         budget = Budget(limit, clock, self.callback)
         kind = Direct if Direct.suits(box, rows, WORKING_SET) else BoxDescent
@@ -158,28 +158,37 @@ class SMO(IterativeSolver):
         if sharp and not converged and point.hidden > ROUGH * point.gap:
             point = descent.judge_sharply() or point
             converged = point.is_proven(tol)
-        gap = point.gap + point.hidden
-        a, f = descent.answer
-        solution = Solution(
-            value=a,
-            converged=converged,
-            n_iter=descent.budget.steps,
-            residual=point.violation,
-            gap=gap,
-            primal=gap - point.value,
-            dual=-point.value,
-            extra={
-                "cause": cause,
-                "multipliers": point.multipliers,
-                "product": f,
-                "outer": descent.outer,
-                "rows": descent.rows.computed,
-            },
-        )
-        text = "" if converged else stopped_by(cause, solution, tol)
-        why = "" if converged else _why(cause, solution.n_iter)[0]
-        solution.extra.update(why=why, text=text)
-        return replace(solution, message=f"SMO: {text}" if text else "")
+        done = {"outer": descent.outer, "rows": descent.rows.computed}
+        return told(point, *descent.answer, descent.budget.steps, converged, tol, cause, done)
+
+
+def told(
+    point: BoxPoint,
+    a: np.ndarray,
+    product: np.ndarray,
+    steps: int,
+    converged: bool,
+    tol: float,
+    cause: str,
+    done: dict[str, int],
+) -> Solution:
+    """Return the solution that a point is, with its certificate; `product` is Ka at the points."""
+    gap = point.gap + point.hidden
+    more = {"cause": cause, "multipliers": point.multipliers, "product": product, **done}
+    solution = Solution(
+        value=a,
+        converged=converged,
+        n_iter=steps,
+        residual=point.violation,
+        gap=gap,
+        primal=gap - point.value,
+        dual=-point.value,
+        extra=more,
+    )
+    text = "" if converged else stopped_by(cause, solution, tol)
+    why = "" if converged else _why(cause, solution.n_iter)[0]
+    solution.extra.update(why=why, text=text)
+    return replace(solution, message=f"SMO: {text}" if text else "")
 
 
 def stopped_by(cause: str, solution: Solution, tol: float) -> str:

@@ -1,3 +1,4 @@
+from mercer.solvers.linear.band import REDUCTION as REDUCTION, Band as Band
 from mercer.solvers.linear.cg import (
     SLOW as SLOW,
     ConjugateGradients as ConjugateGradients,
@@ -28,6 +29,7 @@ from mercer.solvers.linear.eigen import (
     EigenPairs as EigenPairs,
     SubspaceIteration as SubspaceIteration,
     eigen_cost as eigen_cost,
+    leading_pairs as leading_pairs,
     signs_of as signs_of,
 )
 from mercer.solvers.linear.inplace import (

@@ -455,6 +455,9 @@ def _unit(diagonal: np.ndarray, ridge: Any) -> float:
 VECTORS = 14  # numbers a row and right-hand side that are alive at once
 LEAST_TILE = 2**14  # bytes of each array of the smallest tile
 MOST_STEPS = 5000  # more than these no solver makes
+PIVOTED = 8.0  # operations for each number of a preconditioner and pivot, in small products
+FEW = 2  # columns up to which a product reads half of K for each
+STEP = 1.5e-4  # seconds of a step that are no products
 REFINED = 1.5  # times the steps of one solve that its refinements make of them
 
 
@@ -508,7 +511,8 @@ def cg_cost(
 ) -> Cost:
     """Products with K, kept in float64 or float32 in half the budget, else made in tiles each time.
 
-    The preconditioner of rank r takes nr kernel values and 3nr² operations.
+    The preconditioner of rank r takes nr kernel values, which are read from K where that is kept,
+    and some 8nr² operations.
     """
     n, t = facts.n, facts.outputs + offset
     rank, taken, tile = beside_gram(n, t, facts.workspace, facts.budget)
@@ -518,12 +522,15 @@ def cg_cost(
         return Cost(needed, None, more)
     steps = cg_steps(facts, sketch, alpha, tol) + 2
     anew = sketch.rate.seconds(0.5 * n * n, n) + 4.0 * n * n * t / rates.gemm
-    setup = sketch.rate.seconds(n * rank, n) + 3.0 * n * rank * rank / rates.gemm
+    setup = PIVOTED * n * rank * rank / rates.gemm + 3 * 8.0 * n * rank / rates.touch
     if item or facts.given:
-        product = (item or 8.0) * n * n * (1 + t // 16) / rates.read
+        held = (item or 8.0) * n * n
+        halves = t <= FEW and facts.device is None  # columns one by one, each reads half of K
+        product = t * held / rates.symmetric if halves else held * (1 + t // 16) / rates.read
         setup += 0.0 if facts.given else gram_seconds(facts, rates, sketch.rate)
         setup += 3 * anew if item == 4 else 0.0  # residuals in float64
     else:
         product = anew
-    apply = 4.0 * n * rank * (1 + t // 16) * 8 / rates.read
-    return Cost(needed, setup + steps * (product + apply), more)
+        setup += sketch.rate.seconds(n * rank, n)
+    apply = 2.0 * n * rank * (1 + t // 16) * 8 / rates.read
+    return Cost(needed, setup + steps * (product + apply + STEP), more)

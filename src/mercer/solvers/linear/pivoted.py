@@ -12,7 +12,7 @@ from scipy.linalg.blas import dgemv
 from mercer.checks import as_reals, check_index, check_number, random_source
 from mercer.engines import NumpyEngine, rows_into
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
-from mercer.lapack import dgemm, dtrsm, eigh, product
+from mercer.lapack import dgemm, dsyrk, dtrsm, eigh, times
 from mercer.memory import free_on, named_when_full, out_of_memory, require_memory, row_blocks
 from mercer.operators import Dense, Gram, Operator
 from mercer.solvers.base import (
@@ -27,7 +27,8 @@ from mercer.solvers.linear.device import DeviceRows
 from mercer.solvers.linear.inplace import finite
 
 # ---- The growing factor of a pivoted Cholesky: in main memory, or on the device that computes
-# rows.
+# rows. All products here are SciPy's, since its solves and eigenvectors come between them
+# (`mercer.lapack.times` tells why).
 
 
 class HostRows:
@@ -45,8 +46,8 @@ class HostRows:
 
     def inner(self, index: np.ndarray) -> np.ndarray:
         """Return the block of FᵀF at some columns."""
-        part = self.F[: self.size, index]
-        return part.T @ part
+        part = self.F[: self.size, index].T
+        return np.asarray(dgemm(1.0, part, part, trans_b=1))
 
     def append(self, index: np.ndarray, L: np.ndarray) -> np.ndarray:
         """Add L⁻¹(A − FᵀF) at the pivots `index`, and return the sums of its squared columns.
@@ -294,7 +295,7 @@ def _reject(H: np.ndarray, u: np.ndarray, most: int) -> tuple[np.ndarray, np.nda
     size = H.shape[0]
     before = np.diagonal(H).copy()
     left = before.copy()
-    L = np.zeros((size, min(size, most)))
+    L = np.zeros((size, min(size, most)), order="F")
     kept: list[int] = []
     for j in range(size):
         m = len(kept)
@@ -302,7 +303,7 @@ def _reject(H: np.ndarray, u: np.ndarray, most: int) -> tuple[np.ndarray, np.nda
             break
         # The second test keeps a repeated proposal, whose remainder is rounding, from passing.
         if u[j] * before[j] < left[j] and left[j] > 1e-13 * before[j]:
-            column = H[:, j] - L[:, :m] @ L[j, :m]
+            column = H[:, j] - times(L[:, :m], L[j, :m])
             if column[j] <= 0:
                 continue
             column /= np.sqrt(column[j])
@@ -348,11 +349,12 @@ class NystromPreconditioner:
         G = F * self._root
         s, V = np.zeros(0), np.zeros((0, 0))
         if self.rank:
-            s, V = eigh(product(G, G.T), driver="evd", check_finite=False)
+            square = dsyrk(1.0, G.T, trans=1, lower=1)
+            s, V = eigh(square, driver="evd", overwrite_a=True, check_finite=False)
         s = np.maximum(s, 0.0)
         s += self.rank * np.finfo(np.float64).eps * s.max(initial=0.0)
         # Rows of W: diag(1+s)^(−½) Vᵀ G, so that P⁻¹ = D^(−½) (I − WᵀW) D^(−½).
-        self._W = (V / np.sqrt(1.0 + s)).T @ G
+        self._W = np.asarray(dgemm(1.0, G.T, V / np.sqrt(1.0 + s))).T
 
     def __repr__(self) -> str:
         return f"<NystromPreconditioner rank={self.rank} n={self.n}>"
@@ -377,6 +379,6 @@ class NystromPreconditioner:
             )
         root = self._root if R.ndim == 1 or np.ndim(self._root) == 0 else self._root[:, None]
         scaled = R * root
-        scaled -= self._W.T @ (self._W @ scaled)
+        scaled -= times(self._W.T, times(self._W, scaled))
         scaled *= root
         return np.asarray(scaled)
