@@ -34,7 +34,16 @@ from mercer.domains import (
 )
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
-from mercer.errors import InvalidInput, WrongType, available_if, name_keywords, refusal, said, speaks, who
+from mercer.errors import (
+    InvalidInput,
+    WrongType,
+    available_if,
+    name_keywords,
+    refusal,
+    said,
+    speaks,
+    who,
+)
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.explaining import explain_model, has_function
 from mercer.estimator.messages import (

@@ -10,11 +10,11 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-LANE = 64  # points side by side, whose factors stay in a cache
+LANE = 32  # points side by side, whose factors stay in a cache
 
 
 @compiled
-def product_shares(A, C, b, nodes, weights, out):  # noqa: ANN001
+def product_shares(A, C, b, nodes, weights, out):
     """Add Σ_b Σ_t b·w (a_j − c_j) Π_{l≠j} (c_l + t(a_l − c_l)) to out, for each row and point.
 
     A has shape (rows, players, n), C (background, players, n), b (background,), out that of A.
@@ -50,7 +50,7 @@ def product_shares(A, C, b, nodes, weights, out):  # noqa: ANN001
 
 
 @compiled
-def product_pairs(A, C, b, nodes, weights, coef, out):  # noqa: ANN001
+def product_pairs(A, C, b, nodes, weights, coef, out):
     """Add the interactions Σ coef Σ_b Σ_t b·w (a_j − c_j)(a_k − c_k) Π_{l≠j,k} (…) to out.
 
     coef has shape (n, outputs), out (rows, players, players, outputs), whose part j < k is filled.

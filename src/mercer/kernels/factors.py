@@ -86,9 +86,7 @@ class Term:
         for factor in other.factors:
             mine = factors.get(factor.columns)
             factors[factor.columns] = factor if mine is None else mine.joined(factor)
-        return Term(
-            self.weight * other.weight, tuple(factors.values()), lead.offset, lead.degree
-        )
+        return Term(self.weight * other.weight, tuple(factors.values()), lead.offset, lead.degree)
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ def terms_of(kernel: Kernel, count: int, names: Sequence[str] | None = None) -> 
 
 
 def _whole(kernel: Kernel, columns: Columns) -> Terms:
-    """Return a kernel as one factor of all its columns, where it has one or they were put together."""
+    """Return a kernel as one factor of its columns: of one, or of several put together."""
     if len(columns) == 1 or columns.chosen:
         return Terms((Term(1.0, (Factor(columns.places, (kernel,)),)),))
     raise NoProduct(f"{kernel}")
@@ -317,7 +315,7 @@ def _position(column: Any, columns: Columns) -> int:
 
 @_terms.register
 def _(kernel: InMetric, columns: Columns) -> Terms:
-    A = np.asarray(kernel.matrix, dtype=float)
+    A: Any = np.asarray(kernel.matrix, dtype=np.float64)
     if len(columns) == 1 or columns.chosen:
         return _whole(kernel, columns)
     own = A != 0
@@ -373,7 +371,7 @@ def _(kernel: Exponential, columns: Columns) -> Terms:
 def _(kernel: Linear, columns: Columns) -> Terms:
     if kernel.covariance is None:
         return _inner_product(kernel, columns, 0.0, 1)
-    A = np.asarray(kernel.covariance, dtype=float)
+    A: Any = np.asarray(kernel.covariance, dtype=np.float64)
     if len(columns) > 1 and np.count_nonzero(A - np.diag(np.diagonal(A))):
         return _whole(kernel, columns)
     factors = tuple(
@@ -472,7 +470,8 @@ def _(kernel: WithMissing, columns: Columns) -> Terms:
     if len(columns) == 1 or not kernel._numeric:
         return _whole(kernel, columns)
     d = len(columns)
-    fill = np.broadcast_to(np.asarray(kernel.fill, dtype=float), (d,))
+    given: Any = kernel.fill
+    fill = np.broadcast_to(np.asarray(given, dtype=np.float64), (d,))
     agreement = 0.5 ** (1 / d) if kernel.agreement is None else float(kernel.agreement)
     at = dict(zip(columns.places, fill, strict=True))
     inner = _terms(kernel.kernel, replace(columns, chosen=False))

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.domains import IncompleteVectors, Numbers, Table, Tables, Vectors, to_host
 from mercer.errors import InvalidInput, who
-from mercer.kernels import Kernel, NoProduct, groups_of, terms_of
+from mercer.kernels import NoProduct, groups_of, terms_of
 from mercer.rkhs.function import Function, check_weights
 from mercer.rkhs.games import GAMES, Places, ProductGame, Shares, asked, host_rows
 
@@ -77,7 +77,7 @@ class Explanation:
     def __getitem__(self, rows: Any) -> Explanation:
         """Return the explanation of some rows; an output is chosen by `output`."""
         rows = np.atleast_1d(np.arange(len(self))[rows])
-        some = {
+        some: dict[str, Any] = {
             name: None if (part := getattr(self, name)) is None else part[rows]
             for name in ("values", "data", "std", "interactions")
         }
@@ -119,7 +119,7 @@ class Explanation:
                 f"Explanation.output: no output {which!r}; there are {', '.join(names)}."
             )
         k = names.index(which) if isinstance(which, str) else int(which)
-        pick = {
+        pick: dict[str, Any] = {
             name: None if (part := getattr(self, name)) is None else part[..., k]
             for name in ("values", "std", "interactions")
         }
@@ -149,7 +149,10 @@ class Explanation:
                 "Explanation.to_shap: shap is not installed; the plots of mercer need it not."
             ) from error
         return Shap(
-            self.values, self.base_values, self.data, feature_names=self.feature_names,
+            self.values,
+            self.base_values,
+            self.data,
+            feature_names=self.feature_names,
             output_names=None if self.outputs is None else list(self.outputs),
         )
 
@@ -183,12 +186,13 @@ def explain(
     together = _together(groups, called)
     try:
         terms = terms_of(f.kernel, count, names)
-    except NoProduct as error:
+    except NoProduct as refused:
         if game != "background" or not isinstance(X, np.ndarray):
-            raise InvalidInput(_no_product(f.kernel, error)) from error
+            raise InvalidInput(_no_product(refused)) from refused
         terms = None
     coef = to_host(f.coef).astype(np.float64).reshape(len(f), f.n_outputs)
-    behind, weights = None, None
+    behind: Any = None
+    weights: Any = None
     if game != "baseline":
         behind, weights = _background(f, points, background, background_weight, game)
     error, players = 0.0, together
@@ -196,7 +200,12 @@ def explain(
         players = _all(together, count)
         found = asked(
             lambda Z: np.asarray(f(Z), dtype=np.float64).reshape(len(Z), -1) - f.offset,
-            X, behind, weights, players, np.random.default_rng(random_state), interactions,
+            X,
+            behind,
+            weights,
+            players,
+            np.random.default_rng(random_state),
+            interactions,
         )
     else:
         players = groups_of(terms, count, together)
@@ -250,8 +259,7 @@ def _rows(f: Function, X: Any) -> tuple[Any, Any]:
         what = domain.name if domain.holds_points else "a Gram matrix"
         raise InvalidInput(
             f"{who()}: explanations share values among columns, and the points are {what}, which "
-            "have none; put the kernel on a column of a table, k.on('name'), or see "
-            "`prototypes`, which training points carry a value."
+            "have none; put the kernel on a column of a table, k.on('name')."
         )
     X, points = domain.match(domain.check(X), f.points)
     X, points = host_rows(X), host_rows(points)
@@ -283,8 +291,7 @@ def _together(groups: Any, called: tuple[str, ...]) -> list[Places]:
             if isinstance(column, str):
                 if column not in called:
                     raise InvalidInput(
-                        f"{who()}: groups names a column {column!r}; there are "
-                        f"{', '.join(called)}."
+                        f"{who()}: groups names a column {column!r}; there are {', '.join(called)}."
                     )
                 places.append(called.index(column))
             elif not 0 <= int(column) < len(called):
@@ -316,8 +323,8 @@ def _background(
             raise InvalidInput(
                 f"{who()}: the model keeps no points, which would be the background; give one."
             )
-        rows = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)
-        rows = points.take(rows) if isinstance(points, Table) else points[rows]
+        some = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)
+        rows = points.take(some) if isinstance(points, Table) else points[some]
         return rows, np.full(min(n, most), 1.0 / min(n, most))
     domain = f.kernel.domain
     try:
@@ -347,7 +354,7 @@ def _data(X: Any, players: list[Places]) -> np.ndarray:
     return out
 
 
-def _no_product(kernel: Kernel, error: NoProduct) -> str:
+def _no_product(error: NoProduct) -> str:
     return (
         f"{who()}: {error} is no sum of products over columns, so that columns have no shares "
         "of it in closed form; give game='background', which asks the model at mixed rows, or fit "

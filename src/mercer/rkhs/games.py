@@ -380,7 +380,8 @@ def _mixed(x: np.ndarray, B: np.ndarray, known: np.ndarray, groups: Sequence[Pla
     out = B.copy()
     for g, group in enumerate(groups):
         rows = np.flatnonzero(known[:, g])
-        out[np.ix_(rows, list(group))] = x[list(group)]
+        columns = np.array(group)
+        out[np.ix_(rows, columns)] = x[columns]
     return out
 
 
@@ -449,8 +450,10 @@ def _orders(
             path = np.concatenate([ends[0], between, ends[1]], axis=1)
             step = np.diff(path, axis=1)
             np.put_along_axis(
-                gains, turned[:, :, None], np.take_along_axis(gains, turned[:, :, None], 1)
-                + 0.5 * step, axis=1,
+                gains,
+                turned[:, :, None],
+                np.take_along_axis(gains, turned[:, :, None], 1) + 0.5 * step,
+                axis=1,
             )
         values[i] = gains.mean(axis=0)
         std[i] = gains.std(axis=0, ddof=1) / half**0.5
@@ -463,4 +466,3 @@ def _orders(
 def host_rows(X: Any) -> Any:
     """Return rows of numbers in main memory; other points as they are."""
     return to_host(X) if is_torch(X) else X
-
