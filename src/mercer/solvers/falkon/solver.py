@@ -311,9 +311,14 @@ def falkon_cost(
     *,
     centers: int = 1,
     passes: int = FALKON_PASSES,
-    squares: bool = True,
+    fewer: int = 0,
+    squares: int = 1,
 ) -> Cost:
-    """Normal equations, nm² operations and some passes; or m³ and nm kernel values a pass."""
+    """Normal equations, nm² operations and some passes; or m³ and nm kernel values a pass.
+
+    Where matrices KᵀWK can be had so many `squares` are made, and passes are `fewer`; 0 are two
+    that make all values.
+    """
     n, m, t = facts.n, centers, facts.outputs + 1
     host = facts.device is None
     entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
@@ -330,7 +335,8 @@ def falkon_cost(
     drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4
     more = 1.4 * m * m + 300 * m * t + band + 2**19
     most = AGAIN if facts.stream else SQUARED
-    squares = squares and host and m <= most and 8 * MATRICES * m * m + ROOMS <= facts.budget // 4
+    if not host or m > most or 8 * MATRICES * m * m + ROOMS > facts.budget // 4:
+        squares = 0
     more += 8 * MATRICES * m * m + ROOMS if squares else 0
     more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
     if rates is None:
@@ -339,7 +345,9 @@ def falkon_cost(
     values, product = sketch.rate.seconds(n * m, n), 4.0 * n * m * t / gemm
     setup = m**3 / rates.potrf + sketch.rate.seconds(0.5 * m * m, m)
     if squares:
-        return Cost(needed, setup + 2.0 * values + float(n) * m * m / rates.gemm, more)
+        setup, passes = setup + squares * float(n) * m * m / rates.gemm, fewer
+        if not fewer:
+            return Cost(needed, setup + 2.0 * values, more)
     again = 1 if kept else passes
     reads = 2.0 * passes * stored / rates.read if kept else 0.0
     return Cost(needed, setup + again * values + passes * product + reads, more)
