@@ -9,7 +9,6 @@ a device, in files or on a cluster.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -388,35 +387,14 @@ class MemoryPass(RowPass):
         """Return scaled rows of K, drawn at random."""
         if self.bound.xp is not np:
             return None
-        index, u = self._some(size, seed)
+        if self.w is None:
+            index = _drawn(self.n, size, seed)
+            u = np.full(len(index), np.sqrt(self.n / size))
+        else:
+            index, u = _drawn_by_weight(np.asarray(self.w, dtype=np.float64), size, seed)
         A = np.empty((len(index), self.m))
         np.multiply(tiles.gram(self.bound.rows_of(index)), u[:, None], out=A)
         return A, u
-
-    def drawn(self, size: int, seed: int) -> MemoryPass | None:
-        """Return the rows that `sample` draws, with their targets, in the place of all, or None.
-
-        Parameters
-        ----------
-        size : int
-            How many rows at most, and at most n.
-        seed : int
-            Of the draw.
-        """
-        if self.bound.xp is not np:
-            return None
-        index, u = self._some(size, seed)
-        part = copy(self)
-        part.bound, part.n, part._store = self.bound.rows_of(index), len(index), None
-        part.y, part.w = None if self.y is None else self.y[index], u**2
-        return part
-
-    def _some(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions drawn at random, and √(w/p)."""
-        if self.w is None:
-            index = _drawn(self.n, size, seed)
-            return index, np.full(len(index), np.sqrt(self.n / size))
-        return _drawn_by_weight(np.asarray(self.w, dtype=np.float64), size, seed)
 
 
 def row_pass(kernel: Any, data: Any, Z: Any, y: Any = None, w: Any = None) -> RowPass:

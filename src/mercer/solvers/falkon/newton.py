@@ -27,7 +27,6 @@ from mercer.solvers.falkon.preconditioner import (
     FalkonPreconditioner,
     KrillPreconditioner,
     probe,
-    sample_memory,
 )
 from mercer.solvers.falkon.problem import Centred, Passes, Saving
 from mercer.solvers.falkon.solver import falkon_cost
@@ -42,20 +41,16 @@ from mercer.solvers.falkon.steps import (
     Softmax,
 )
 from mercer.solvers.linear import TINY, BlockCG, dots
-from mercer.settings import get_config
 from mercer.threads import Ticker
 
 INNER = 50  # iterations of conjugate gradients a step at most
 LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
 FLAT = 0.01  # mean curvature, relative to what the slopes suggest, below which some is added
 SPREAD = 20.0  # how far the curvatures near the centres may be from their mean
-SOME = 4  # rows for each centre that a start is sought for,
-PART = 0.1  # or this part of all, if that is more
-WORTH = 0.25  # the part of all up to which they are worth it
-NEAR = 0.01  # tolerance of that start
 FAIR = 1.0, 60.0  # passes that a Hessian costs, and centres for each that it costs more
 WHITENED = 4.0  # how much more it costs where rows are whitened
-POOR = 0.7  # the part of an excess that is left by a step with a Hessian that rounding has spoilt
+ABOVE = 0.05  # as of normal equations; a Hessian only steers
+POOR = 0.9  # the part of an excess that is left by a step with a Hessian that rounding has spoilt
 NOISE = {False: 1e-12, True: 1e-7}  # of the risk, in float64 and float32
 
 
@@ -101,12 +96,10 @@ class Direction(NamedTuple):
 class FalkonDescent(Passes):
     """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
 
-    def __init__(
-        self, problem: Centred, loss: Any, options: Any, clock: Clock, made: Any = None
-    ):
-        gram = problem.checked(who()) if made is None else None
+    def __init__(self, problem: Centred, loss: Any, options: Any, clock: Clock):
+        gram = problem.checked(who())
         super().__init__(problem)
-        self.preconditioner, self.ways = made, []
+        self.ways: list[str] = []
         self._bend: tuple[Any, Any] = (None, None)
         self.loss, self.options, self.clock, self.limit = loss, options, clock, ""
         self.ticker = Ticker("falkon newton")
@@ -119,9 +112,6 @@ class FalkonDescent(Passes):
             self.passes = int(saved.pop("passes"))
             self.state = NewtonState(**saved)
         self._judge()
-        if saved is None and (self.excess > 1.0).any():
-            with self.saving.resumable():
-                self._approach(problem)
 
     def _first_pass(self, gram: Any) -> NewtonState:
         zero, nought = np.zeros((self.m, self.t)), np.zeros(self.t)
@@ -130,40 +120,13 @@ class FalkonDescent(Passes):
         G, sums = self.saving.first(lambda: self.pull(zero, step))
         self.weights, self.total = G[:, -1], float(sums[-1])
         self.check_total(self.total)
-        if self.preconditioner is None:
-            self.preconditioner = FalkonPreconditioner(gram, self.weight)
+        self.preconditioner = FalkonPreconditioner(gram, self.weight)
         start = self._point(zero, nought, G, sums)
         if self.loss is not None and self.t == 1 and takes_squares(self.rows):
-            self.ways = ways_of_squares(self, float(start["curve"].max() * self.total))
+            self.ways = ways_of_squares(self, float(start["curve"].max() * self.total), ABOVE)
         # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
         flat = start["h"] < FLAT * start["curve"] * self.total
         return NewtonState(**start, damp=np.where(flat, start["curve"], 0.0))
-
-    def _approach(self, problem: Centred) -> None:
-        """Go where the risk of some rows is least, if that of all is less there than at 0."""
-        n, memory = int(self.rows.n), get_config().memory
-        size = max(SOME * self.m, int(PART * n))
-        draw = getattr(self.rows, "drawn", None)
-        if draw is None or size > WORTH * n or sample_memory(self.m, size) > memory // 4:
-            return
-        rows = draw(size, SEED)
-        if rows is None:
-            return
-        some = replace(problem, rows=rows)
-        tol = max(NEAR, self.options.tol)
-        options = replace(self.options, tol=tol, callback=None, checkpoint=None)
-        run = FalkonDescent(some, self.loss, options, self.clock, self.preconditioner)
-        run.go()
-        s, near = self.state, run.state
-        step = Slopes(self._risk(np.arange(self.t)), near.b)
-        G, sums = self.pull(near.a, step, trial=True)
-        if not (np.isfinite(G).all() and np.isfinite(sums).all()):
-            return
-        new = self._point(near.a, near.b, G, sums)
-        good = self.of_all(new["risk"]) < self.of_all(s.risk)
-        changed = {key: put(getattr(s, key), good, new[key][..., good]) for key in new}
-        self.state = replace(s, **changed, damp=np.where(good, 0.0, s.damp))
-        self._judge()
 
     # -- passes -------------------------------------------------------------------------------
     def _risk(self, chosen: np.ndarray) -> Any:
@@ -453,8 +416,7 @@ class FalkonNewton:
     up to some thousand centres KᵀHK is added up in a pass, as `Falkon` does it, and its Cholesky
     factor serves the next steps too while they are cheaper than another; else conjugate gradients
     with Falkon's preconditioner solve as exactly as the distance to the minimum asks for. H is
-    made anew in every pass from the values at the rows, so that nothing of length n is kept. Where
-    there are many rows in memory, the first step starts from the minimum of some of them. A step
+    made anew in every pass from the values at the rows, so that nothing of length n is kept. A step
     that does not decrease the risk is shortened, and curvature is added to the next. With
     ``loss="softmax"`` the targets are class numbers and the outputs the classes.
 

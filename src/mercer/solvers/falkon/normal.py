@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import proxy
 
 import numpy as np
 from scipy.linalg import blas
@@ -34,7 +35,7 @@ def takes_squares(rows: Any) -> bool:
     return bool(getattr(rows, "squares", False)) and m <= (SQUARED if kept else AGAIN) and room
 
 
-def ways_of_squares(system: Any, weight: float) -> list[str]:
+def ways_of_squares(system: Any, weight: float, above: float = ABOVE) -> list[str]:
     """Return in which ways KᵀWK is to be added up, one after the other where they are not enough.
 
     "normal" is in float64, where rounding of it is nothing beside alpha·K_ZZ in all directions;
@@ -46,8 +47,13 @@ def ways_of_squares(system: Any, weight: float) -> list[str]:
     least, scale = made.least(), made.scale
     clear = EPS * n * m * scale <= system.alpha * least
     rounding = SINGLE * m**0.5 * scale
-    above = (least / m + system.alpha / n) * least >= ABOVE * rounding * scale
-    single = clear and above and m >= FEWEST and hasattr(system.rows, "w")
+    least_square = (least / m + system.alpha / n) * least
+    single = (
+        clear
+        and least_square >= above * rounding * scale
+        and m >= FEWEST
+        and hasattr(system.rows, "w")
+    )
     return ["single"] * single + ["normal"] * clear + ["whitened"]
 
 
@@ -65,7 +71,8 @@ class NormalEquations:
     """
 
     def __init__(self, square: np.ndarray, system: Any, way: str, c: np.ndarray, total: float):
-        self.system, self.way, self.c, self.total = system, way, c, total  # c/Σw
+        self.system = proxy(system)  # which holds this: a cycle would keep all values for long
+        self.way, self.c, self.total = way, c, total  # c/Σw
         self.whitened = whitened = way == "whitened"
         self.buffer: HostBuffer = system.preconditioner.buffer
         self.least = system.preconditioner.least() if way == "normal" else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import proxy
 
 import numpy as np
 
@@ -187,10 +188,10 @@ class Falkon:
         self, run: FalkonCG, s: KrylovState, name: str, saving: Saving, going: bool = False
     ) -> KrylovState:
         """Iterate; where that gets nowhere, go on with a better preconditioner."""
-        system = run.system
+        system, here = run.system, proxy(run)  # no cycle, which would keep all values for long
 
         def keep(s: KrylovState, now: bool) -> None:
-            more = {"passes": system.passes, "preconditioner": run.name, "tol": self.tol}
+            more = {"passes": system.passes, "preconditioner": here.name, "tol": self.tol}
             saving.keep({**vars(s), **more}, now)
 
         run.keep = keep
