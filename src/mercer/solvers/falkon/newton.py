@@ -314,7 +314,7 @@ class FalkonDescent(Passes):
         if not s.bent:
             return
         now = float(self.excess.max())
-        rate = now / before
+        rate = max(now, TINY) / before
         if s.bent == 2 and rate > POOR and not s.damp.any():
             self.state = replace(s, bent=0, way=s.way + 1)
             return
@@ -329,8 +329,8 @@ class FalkonDescent(Passes):
         With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
         for one value a row, and nearly so for classes.
         """
-        if s.bent:
-            made = self._hessian(s)
+        made = self._hessian(s) if s.bent else None
+        if made is not None:
             d, db = made.step(s.g, s.gb)
             return Direction(at, d, db, 0, made.way)
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
