@@ -289,7 +289,8 @@ class FalkonDescent(Passes):
         """Make a Hessian where there is none, in the first way that has a factor."""
         while not self.state.bent and self.state.way < len(self.ways):
             s = self.state
-            s = replace(s, bend_a=s.a, bend_b=s.b, bend_damp=s.damp, bent=1)
+            # A copy, by which it is told from what was made here with less damping.
+            s = replace(s, bend_a=s.a.copy(), bend_b=s.b, bend_damp=s.damp, bent=1)
             self.state = s if self._hessian(s) is not None else replace(s, bent=0, way=s.way + 1)
 
     def _hessian(self, s: NewtonState) -> NormalEquations | None:
