@@ -101,9 +101,9 @@ class Falkon:
     >>> from mercer.engines.passes import row_pass
     >>> from mercer.solvers import Centred, Falkon
     >>> X = np.linspace(0, 1, 500)[:, None]
-    >>> k, Z = RBF(0.2), X[::25]
+    >>> k, Z = RBF(0.1), X[::25]
     >>> rows = row_pass(k, X, Z, np.sin(6 * X))
-    >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-3, offset=True))
+    >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-2, offset=True))
     >>> solution.converged, solution.residual < 1e-6, solution.extra["preconditioner"]
     (True, True, 'normal')
     >>> solution.gap < 1e-6 * solution.primal
