@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,22 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 import mercer
-from mercer import RBF, Laplacian, Matern, Polynomial
+from mercer import RBF, Laplacian, Matern, Polynomial, RationalQuadratic
 
 from .base import PEER, Work, Works, classes, regression, sizes, width
 
 __all__ = ["WORKS"]
 
 
-def ridge_fit(n: int, d: int, alpha: float = 1.0) -> Works:
+def ridge_fit(n: int, d: int, alpha: float = 1.0, outputs: int = 1, weights: str = "no") -> Works:
     """An exact fit."""
     X, y = regression(n, d)
+    if outputs > 1:
+        y = y[:, None] + np.random.default_rng(2).standard_normal((n, outputs))
+    w = np.random.default_rng(1).uniform(0.5, 2.0, n) if weights == "yes" else None
     return {
-        "mercer": lambda: mercer.KernelRidge(RBF(width(d)), alpha=alpha).fit(X, y),
-        PEER: lambda: PeerRidge(kernel="rbf", gamma=1 / d, alpha=alpha).fit(X, y),
+        "mercer": lambda: mercer.KernelRidge(RBF(width(d)), alpha=alpha).fit(X, y, w),
+        PEER: lambda: PeerRidge(kernel="rbf", gamma=1 / d, alpha=alpha).fit(X, y, w),
     }
 
 
@@ -44,25 +48,38 @@ def ridge_predict(n: int, d: int, rows: int = 1000) -> Works:
     return {"mercer": lambda: ours.predict(New), PEER: lambda: peer.predict(New)}
 
 
-def gram(n: int, d: int, kernel: str = "rbf") -> Works:
-    """A Gram matrix."""
-    X, _ = regression(n, d)
-    ours, peer = {
-        "rbf": (RBF(width(d)), lambda: rbf_kernel(X, gamma=1 / d)),
-        "laplacian": (Laplacian(float(d)), lambda: laplacian_kernel(X, gamma=1 / d)),
+def gram(n: int, d: int, kernel: str = "rbf", dtype: str = "float64", rows: int = 0) -> Works:
+    """A Gram matrix of n rows, or one of so many others with them."""
+    X, Y = (np.random.default_rng(i).standard_normal((m, d)) for i, m in enumerate((n, rows)))
+    X, Y = X.astype(dtype), Y.astype(dtype)
+    gamma, scale = 1 / d, width(d)
+    pairs: dict[str, tuple[Any, Callable[..., np.ndarray]]] = {
+        "rbf": (RBF(scale), partial(rbf_kernel, gamma=gamma)),
+        "laplacian": (Laplacian(float(d)), partial(laplacian_kernel, gamma=gamma)),
         "poly": (
             Polynomial(3, 1.0, length_scale=d**0.5),
-            lambda: polynomial_kernel(X, degree=3, gamma=1 / d, coef0=1.0),
+            partial(polynomial_kernel, degree=3, gamma=gamma, coef0=1.0),
         ),
-        "matern": (Matern(width(d), nu=1.5), partial_matern(X, width(d))),
-    }[kernel]
-    return {"mercer": lambda: ours(X), PEER: peer}
-
-
-def partial_matern(X: np.ndarray, scale: float) -> Callable[[], np.ndarray]:
-    """Return scikit-learn's Matérn matrix of rows."""
-    kernel = peer_kernels.Matern(scale, nu=1.5)
-    return lambda: kernel(X)
+        "matern": (Matern(scale, nu=1.5), peer_kernels.Matern(scale, nu=1.5)),
+        "matern12": (Matern(scale, nu=0.5), peer_kernels.Matern(scale, nu=0.5)),
+        "matern52": (Matern(scale, nu=2.5), peer_kernels.Matern(scale, nu=2.5)),
+        "rational": (
+            RationalQuadratic(scale, alpha=1.5),
+            peer_kernels.RationalQuadratic(scale, alpha=1.5),
+        ),
+        "sum": (
+            2.0 * RBF(scale) + Matern(2 * scale, nu=2.5),
+            2.0 * peer_kernels.RBF(scale) + peer_kernels.Matern(2 * scale, nu=2.5),
+        ),
+        "product": (
+            RBF(scale) * RationalQuadratic(2 * scale),
+            peer_kernels.RBF(scale) * peer_kernels.RationalQuadratic(2 * scale),
+        ),
+    }
+    ours, peer = pairs[kernel]
+    if not rows:
+        return {"mercer": lambda: ours(X), PEER: lambda: peer(X)}
+    return {"mercer": lambda: ours(Y, X), PEER: lambda: peer(Y, X)}
 
 
 def neighbors_predict(n: int, d: int, rows: int = 100) -> Works:
@@ -89,30 +106,37 @@ def logistic_fit(n: int, d: int, alpha: float = 1.0) -> Works:
 # ---- Gaussian processes ----
 
 
-def _processes(d: int, optimizer: Any) -> tuple[Any, Any]:
-    noise = 0.1
-    if optimizer is None:
-        ours = mercer.GaussianProcessRegressor(RBF(width(d)), noise=noise, optimizer=None)
-        return ours, PeerGPR(peer_kernels.RBF(width(d)), alpha=noise, optimizer=None)
-    ours = mercer.GaussianProcessRegressor(1.0 * RBF(width(d)))
-    peer = peer_kernels.ConstantKernel() * peer_kernels.RBF(width(d)) + peer_kernels.WhiteKernel(
-        noise
-    )
-    return ours, PeerGPR(peer, normalize_y=True)
+def _processes(d: int, optimizer: str, kernel: str) -> tuple[Any, Any]:
+    noise, scale = 0.1, width(d)
+    each = np.full(d, scale)
+    ours, theirs = {
+        "rbf": (RBF(scale), peer_kernels.RBF(scale)),
+        "matern": (Matern(scale, nu=1.5), peer_kernels.Matern(scale, nu=1.5)),
+        "ard": (RBF(each), peer_kernels.RBF(each)),
+        "sum": (
+            RBF(scale) + Matern(2 * scale, nu=2.5),
+            peer_kernels.RBF(scale) + peer_kernels.Matern(2 * scale, nu=2.5),
+        ),
+    }[kernel]
+    if optimizer == "none":
+        one = mercer.GaussianProcessRegressor(ours, noise=noise, optimizer=None)
+        return one, PeerGPR(theirs, alpha=noise, optimizer=None)
+    peer = peer_kernels.ConstantKernel() * theirs + peer_kernels.WhiteKernel(noise)
+    return mercer.GaussianProcessRegressor(1.0 * ours), PeerGPR(peer, normalize_y=True)
 
 
-def gp_fit(n: int, d: int, optimizer: str = "none") -> Works:
+def gp_fit(n: int, d: int, optimizer: str = "none", kernel: str = "rbf") -> Works:
     """A fit, with or without a search of the parameters."""
     X, y = regression(n, d)
-    ours, peer = _processes(d, None if optimizer == "none" else optimizer)
+    ours, peer = _processes(d, optimizer, kernel)
     return {"mercer": lambda: ours.fit(X, y), PEER: lambda: peer.fit(X, y)}
 
 
-def gp_predict(n: int, d: int, rows: int = 100, std: str = "yes") -> Works:
+def gp_predict(n: int, d: int, rows: int = 100, std: str = "yes", kernel: str = "rbf") -> Works:
     """Means and standard deviations."""
     X, y = regression(n, d)
     New, told = regression(rows, d, 1)[0], std == "yes"
-    ours, peer = _processes(d, None)
+    ours, peer = _processes(d, "none", kernel)
     ours.fit(X, y), peer.fit(X, y)
     return {
         "mercer": lambda: ours.predict(New, return_std=told),
@@ -133,7 +157,10 @@ WORKS: dict[str, Work] = {
         "KernelRidge",
         ridge_fit,
         sizes((50, 3), (100, 10), (300, 10), (300, 200), (1000, 10), (3000, 20), (6000, 20))
-        + sizes((1000, 3), (1000, 30), (1000, 100), (1000, 300)),
+        + sizes((1000, 3), (1000, 30), (1000, 100), (1000, 300))
+        + sizes((300, 10), (1000, 10), outputs=5)
+        + sizes((300, 10), (1000, 10), weights="yes"),
+        others={"outputs": (1, 1, 1, 3), "weights": ("no", "no", "yes")},
     ),
     "KernelRidge predict": Work(
         "KernelRidge",
@@ -145,27 +172,54 @@ WORKS: dict[str, Work] = {
     "Gram matrix": Work(
         "Gram",
         gram,
-        sizes((100, 3), (1000, 20), (3000, 200), kernel="rbf")
-        + sizes((100, 3), (1000, 20), kernel="laplacian")
-        + sizes((100, 3), (3000, 20), kernel="poly")
-        + sizes((100, 3), (2000, 20), kernel="matern"),
-        others={"kernel": ("rbf", "laplacian", "poly", "matern")},
+        sizes((10, 1), (100, 3), (300, 10), (1000, 1), (1000, 20), kernel="rbf")
+        + sizes((3000, 200), (1000, 500), (5000, 20), kernel="rbf")
+        + sizes((100, 3), (1000, 20), (3000, 10), kernel="laplacian")
+        + sizes((100, 3), (1000, 10), (3000, 20), kernel="poly")
+        + sizes((100, 3), (300, 10), (1000, 20), (2000, 20), (5000, 20), kernel="matern")
+        + sizes((100, 3), (1000, 20), kernel="matern12")
+        + sizes((100, 3), (1000, 20), kernel="matern52")
+        + sizes((100, 3), (1000, 20), kernel="rational")
+        + sizes((100, 3), (1000, 20), kernel="sum")
+        + sizes((100, 3), (1000, 20), kernel="product")
+        + sizes((100, 3), (1000, 20), (3000, 20), kernel="rbf", dtype="float32")
+        + sizes((1000, 20), kernel="rbf", rows=1)
+        + sizes((3000, 20), kernel="matern", rows=100),
+        others={
+            "kernel": (
+                *("rbf", "laplacian", "poly", "matern", "matern12", "matern52"),
+                *("rational", "sum", "product"),
+            ),
+            "dtype": ("float64", "float64", "float32"),
+            "rows": (0, 0, 1, 100),
+        },
     ),
     "GP fit": Work(
         "Gaussian processes",
         gp_fit,
         sizes((60, 3), (300, 10), (1500, 10))
-        + sizes((60, 3), (300, 10), (1000, 10), optimizer="lbfgs"),
+        + sizes((60, 3), (300, 10), (1000, 10), optimizer="lbfgs")
+        + sizes((100, 3), (1000, 10), kernel="matern")
+        + sizes((100, 5), (300, 5), optimizer="lbfgs", kernel="matern")
+        + sizes((100, 5), (300, 5), optimizer="lbfgs", kernel="ard")
+        + sizes((100, 5), (300, 5), optimizer="lbfgs", kernel="sum"),
         most=1500,
+        others={"kernel": ("rbf", "matern", "ard", "sum")},
     ),
     "GP predict": Work(
         "Gaussian processes",
         gp_predict,
         sizes((60, 3), (300, 10), (1500, 10), rows=100)
         + sizes((60, 3), (1500, 10), rows=1)
-        + sizes((60, 3), (1500, 10), rows=1, std="no"),
+        + sizes((60, 3), (1500, 10), rows=1, std="no")
+        + sizes((300, 5), rows=100, kernel="matern")
+        + sizes((300, 5), rows=1, kernel="sum"),
         most=1500,
-        others={"rows": (1, 100, 1000), "std": ("yes", "no")},
+        others={
+            "rows": (1, 100, 1000),
+            "std": ("yes", "no"),
+            "kernel": ("rbf", "matern", "ard", "sum"),
+        },
     ),
     "GP classifier fit": Work(
         "Gaussian processes", gpc_fit, sizes((60, 3), (300, 10), (1000, 10)), most=1000
@@ -173,11 +227,16 @@ WORKS: dict[str, Work] = {
     "neighbours predict": Work(
         "Neighbours",
         neighbors_predict,
-        sizes((300, 5), (3000, 20), rows=1) + sizes((3000, 20), (20000, 10), rows=1000),
+        sizes((300, 5), (3000, 20), (20000, 10), rows=1)
+        + sizes((300, 5), (3000, 20), rows=100)
+        + sizes((3000, 20), (20000, 10), rows=1000),
         20000,
         {"rows": (1, 100, 1000)},
     ),
     "logistic fit": Work(
-        "Exact logistic regression", logistic_fit, sizes((100, 5), (500, 10), (2000, 20)), 1500
+        "Exact logistic regression",
+        logistic_fit,
+        sizes((50, 3), (100, 5), (500, 10), (2000, 20)),
+        1500,
     ),
 }

@@ -31,12 +31,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 UNSHARED = 64  # rows up to which BLAS has one thread for a factorisation by itself
 
-# Arguments of the routines, each by its address: c a letter, i an int of C, d doubles.
+# Arguments of the routines, each by its address: c a letter, i an int of C, d doubles, s floats.
 _BLAS = {
     "dgemm": "cciiiddididdi",
     "dsyrk": "cciiddiddi",
     "dtrmm": "cccciiddidi",
     "dtrsm": "cccciiddidi",
+    "ssyrk": "cciississi",
 }
 ARGUMENTS = _BLAS | {
     "dgesdd": "ciididdididiii",
@@ -60,9 +61,10 @@ def _expected(name: str, signature: bytes) -> bool:
     if not (text.startswith("void (") and text.endswith(")")):
         return False
     types = [argument.strip() for argument in text[len("void (") : -1].split(",")]
-    kinds = {"char *": "c", "int *": "i", "double *": "d"}
-    doubles = ("cython_blas_d *", "cython_lapack_d *")
-    found = ("d" if t.endswith(doubles) else kinds.get(t, "?") for t in types)
+    kinds = {"char *": "c", "int *": "i", "double *": "d", "float *": "s"}
+    numbers = {f"cython_{part}_{kind} *": kind for part in ("blas", "lapack") for kind in "ds"}
+    ends = (next((numbers[end] for end in numbers if t.endswith(end)), "?") for t in types)
+    found = (kinds.get(t, end) for t, end in zip(types, ends, strict=True))
     return "".join(found) == ARGUMENTS[name]
 
 
@@ -88,12 +90,12 @@ def _routine(name: str) -> Any:
         return None
 
 
-def _checked(A: np.ndarray, order: str, writeable: bool = True) -> int:
+def _checked(A: np.ndarray, order: str, writeable: bool = True, kind: Any = np.float64) -> int:
     """Return the address of a matrix; a wrong layout would be read as another matrix."""
     fits = A.flags.c_contiguous if order == "C" else A.flags.f_contiguous
-    if A.ndim != 2 or A.dtype != np.float64 or not fits or (writeable and not A.flags.writeable):
+    if A.ndim != 2 or A.dtype != kind or not fits or (writeable and not A.flags.writeable):
         raise TypeError(
-            f"a {A.dtype} array of shape {A.shape} is not a {order} ordered float64 one"
+            f"a {A.dtype} array of shape {A.shape} is not a {order} ordered {np.dtype(kind)} one"
         )
     return A.ctypes.data
 
@@ -142,21 +144,24 @@ def add_square(T: np.ndarray, out: np.ndarray) -> None:
     Parameters
     ----------
     T : ndarray of shape (r, m), C order
-        The rows.
+        The rows, in float64 or float32.
     out : ndarray of shape (m, m), Fortran order
-        Where the sum is; its strict upper triangle is left alone.
+        Where the sum is, in the same precision; its strict upper triangle is left alone.
     """
     r, m = T.shape
     if out.shape != (m, m):
         raise TypeError(f"the square of {m} columns does not fit the shape {out.shape}")
     if not r or not m:
         return
-    source, target = _checked(T, "C", writeable=False), _checked(out, "F")
-    call = _routine("dsyrk")
+    kind = np.float32 if T.dtype == np.float32 else np.float64
+    source, target = _checked(T, "C", writeable=False, kind=kind), _checked(out, "F", kind=kind)
+    name = "ssyrk" if kind is np.float32 else "dsyrk"
+    call = _routine(name)
     if call is None:
-        _written(out, blas.dsyrk(1.0, T.T, 1.0, out, lower=1, overwrite_c=1))
+        _written(out, getattr(blas, name)(1.0, T.T, 1.0, out, lower=1, overwrite_c=1))
         return
-    one = ctypes.byref(ctypes.c_double(1.0))
+    number = ctypes.c_float if kind is np.float32 else ctypes.c_double
+    one = ctypes.byref(number(1.0))
     size, rows = _whole(m), _whole(r)
     call(b"L", b"N", size, rows, one, source, size, one, target, size)
 

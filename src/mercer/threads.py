@@ -133,11 +133,26 @@ def threads_for(values: float) -> int:
     return 1 if threads > 1 and values <= FEW_VALUES and is_crowded() else threads
 
 
+#: Seconds for which what was seen of other processes is believed: a look takes 0.1 ms.
+BELIEVED = 0.02
+
+
 def is_crowded() -> bool:
     """Whether other processes keep so many cores busy that less than half of ours would be idle.
 
     Linux tells how many threads run at this moment, our own among them; elsewhere it is not known.
     """
+    global _seen
+    now, threads = time.monotonic(), get_config().threads
+    if not (_seen[0] <= now < _seen[0] + BELIEVED and _seen[1] == threads):
+        _seen = now, threads, _look_around()
+    return _seen[2]
+
+
+_seen: tuple[float, int, bool] = (0.0, 0, False)  # when, for how many threads of ours, and what
+
+
+def _look_around() -> bool:
     try:
         with open("/proc/loadavg") as told:
             running = int(told.read().split()[3].partition("/")[0])
@@ -361,6 +376,67 @@ def workers(threads: int, stop: threading.Event | None = None) -> Iterator[Threa
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def shared_out(
+    tasks: Iterable[Any],
+    work: Callable[[Any], None],
+    threads: int,
+    stop: threading.Event,
+    progress: Progress,
+) -> None:
+    """Apply ``work`` to every task, in this thread and in others beside it.
+
+    What is raised anywhere ends it after the tasks in hand, and is raised here.
+
+    Parameters
+    ----------
+    tasks : iterable
+        What to do, the longest first.
+    work : callable
+        Does a task.
+    threads : int
+        How many, this one among them.
+    stop : Event
+        What tasks look at that take long; set when one has failed.
+    progress : Progress
+        Counts them.
+    """
+    waiting, claim = iter(tasks), threading.Lock()
+    errors: list[BaseException] = []
+    none = object()
+
+    def take_turns() -> None:
+        try:
+            while not stop.is_set():
+                with claim:
+                    task = next(waiting, none)
+                if task is none:
+                    return
+                work(task)
+                with claim:
+                    progress.step()
+        except BaseException as error:  # raised by the caller
+            errors.append(error)
+            stop.set()
+
+    others: list[threading.Thread] = []
+    try:
+        for _ in range(min(threads - 1, _affordable(threads))):
+            others.append(threading.Thread(target=inheriting(take_turns)))
+            try:
+                others[-1].start()
+            except (RuntimeError, MemoryError):  # the system starts no more threads
+                break
+        take_turns()
+    except BaseException as error:  # Ctrl-C outside of a task
+        errors.append(error)
+        stop.set()
+    for other in others:
+        if other.ident is not None:  # it was started
+            other.join()
+    if errors:
+        raise errors[0]
 
 
 def inheriting(work: Callable[..., T]) -> Callable[..., T]:

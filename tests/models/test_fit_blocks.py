@@ -76,6 +76,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.usefixtures("iterations")
 def test_an_interrupted_fit_goes_on_with_the_same_bits(tmp_path, at):
     path = tmp_path / "fit.checkpoint"
     expected = ridge().fit(RowBlocks.from_generator(Broken(None, -1), n_rows=360))
@@ -95,6 +96,7 @@ def test_an_interrupted_fit_goes_on_with_the_same_bits(tmp_path, at):
         ridge(checkpoint=str(path)).set_params(alpha=2.0).fit(blocks)
 
 
+@pytest.mark.usefixtures("iterations")
 def test_data_that_are_wrong_end_the_fit_and_leave_the_model(tmp_path):
     bad = X.copy()
     bad[210, 2] = np.nan

@@ -29,7 +29,7 @@ with single_threaded_blas():  # as another thread would be while this one forks
 if child == 0:
     import faulthandler
     faulthandler.dump_traceback_later(60, exit=True)
-    if single_threaded_blas._inside > 0 or single_threaded_blas._lock.locked():
+    if single_threaded_blas.limit is not None or single_threaded_blas._lock.locked():
         os._exit(2)
     for study, answer in zip(studies, answers):
         for name, value in study.answers(study.fit()).items():

@@ -14,6 +14,8 @@ from mercer.solvers.falkon.preconditioner import KrillPreconditioner, SampledPre
 from mercer.solvers.falkon.problem import CentredSystem
 from tests.solvers.centred import data, solve
 
+pytestmark = pytest.mark.usefixtures("iterations")
+
 
 def features(k, X, Z, jitter):
     """Return Φ with ΦΦᵀ = K(K_ZZ + δI)⁻¹Kᵀ, and L."""

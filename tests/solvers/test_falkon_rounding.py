@@ -63,6 +63,7 @@ def test_what_is_right_is_called_so(kernel, n, d, m, alpha):
     assert solution.extra["rounding"] < 1e-2
 
 
+@pytest.mark.usefixtures("iterations")
 def test_a_gap_that_is_true_is_told():
     X, y = line(1)
     solution = solve(RBF(0.3), X, X[:60], y, None, 1e-3, max_iter=1, tol=1e-9)

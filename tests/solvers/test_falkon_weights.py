@@ -10,6 +10,8 @@ from mercer.solvers import Centred, Falkon
 from mercer.solvers.falkon import cg, preconditioner, solver
 from tests.solvers.centred import data, dense, gradient, solve
 
+pytestmark = pytest.mark.usefixtures("iterations")
+
 
 @pytest.fixture(autouse=True)
 def _own(monkeypatch):

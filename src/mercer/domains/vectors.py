@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -129,11 +130,23 @@ def _kind(A: Any) -> str:
     return getattr(getattr(first, "dtype", None), "kind", "f")
 
 
+def is_canonical(X: Any) -> bool:
+    """Whether X is an array in canonical form, of finite numbers whose sum is one too."""
+    if type(X) is not np.ndarray or X.ndim != 2 or not X.flags.c_contiguous or not X.size:
+        return False
+    if X.dtype not in (np.float64, np.float32) or not X.dtype.isnative:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(np.add.reduce(X, None))
+
+
 def check_rows(X: Any, name: str, *, missing: bool = False) -> Any:
     """Return rows of numbers as float32/float64 array, CSR matrix or torch tensor.
 
     With `missing`, NaN is let through as a number that is not known.
     """
+    if is_canonical(X):
+        return X
     if is_torch(X):
         X = _check_torch(X, name, missing)
     elif sp.issparse(X):

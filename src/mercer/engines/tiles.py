@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -27,11 +26,12 @@ from mercer.engines.device import full_precision
 from mercer.errors import InvalidInput
 from mercer.memory import USUAL_TILE, free_memory, on_gpu, require_memory, smaller_tiles
 from mercer.settings import get_config
-from mercer.threads import Progress, inheriting, single_threaded_blas, threads_for, workers
+from mercer.threads import Progress, keep_pages, shared_out, single_threaded_blas, threads_for
 
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
 CACHED_ENTRIES = 360 * 360
+LOW = 100  # rows of a strip of a matrix of one tile, of which then less than half is made twice
 STRIP = 700  # columns of a tile of some hundred rows: narrower ones slow the product down
 DEVICE_ENTRIES = USUAL_TILE  # a device wants few large tiles
 LIGHT = 128  # columns of data up to which one tile is no work for several threads
@@ -66,16 +66,14 @@ def run_tiles(
                 work(task)
                 progress.step()
         return None
+    keep_pages()
     stop = threading.Event()
-    context = copy_context()
-    context.run(_stop.set, stop)
-    with single_threaded_blas(), workers(threads, stop) as pool:
-        pending = {pool.submit(context.run(inheriting, work), task) for task in tasks}
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-                progress.step()
+    before = _stop.set(stop)
+    try:
+        with single_threaded_blas():
+            shared_out(tasks, work, threads, stop, progress)
+    finally:
+        _stop.reset(before)
     return None
 
 
@@ -145,7 +143,8 @@ def _bands(bound: Any, entries: int) -> tuple[list[slice], int]:
     if bound.symmetric:
         edge = tile_edge(entries)
         return cuts(n, edge), edge
-    width = min(m, max(tile_edge(entries), 2 * tile_edge(entries) if bound.xp is np else 1)) or 1
+    width = max(2 * tile_edge(entries), entries // max(n, 1)) if bound.xp is np else 0
+    width = min(m, max(tile_edge(entries), width)) or 1
     return cuts(n, max(1, entries // width)), width
 
 
@@ -224,12 +223,11 @@ def gram(bound: Any, out: Any = None) -> Any:
     if bound.whole:
         with _arithmetic(bound):
             return make_tile(bound, slice(0, n), slice(0, m))
-    if _is_light(bound):
-        out = bound.empty((n, m)) if out is None else out
-        out[...] = make_tile(bound, slice(0, n), slice(0, m))
-        if bound.symmetric:
-            np.copyto(out, out.T, where=below_diagonal(n))
-        return out
+    if _is_one_tile(bound):
+        products = n * m * getattr(bound.collections[0], "shape", (0, 1))[-1]
+        alone = products <= UNSHARED and bound.dtype == np.float64
+        with nullcontext() if alone else _arithmetic(bound):
+            return _little_gram(bound, out)
     bands, width, threads = plan_tiles(
         bound, 0 if on_gpu(out) else size
     )  # a GPU counts what it holds
@@ -281,20 +279,37 @@ def matmul(bound: Any, V: Any) -> Any:
     return _product_in_tiles(bound, V)
 
 
-def _is_light(bound: Any) -> bool:
-    """Whether K is one tile of arrays, of which BLAS has no work to share out."""
+def _little_gram(bound: Any, out: Any) -> np.ndarray:
+    """Return a matrix of one tile; of a symmetric one strips from the diagonal on, if they pay."""
     n, m = bound.shape
-    shape: tuple[int, ...] = getattr(bound.collections[0], "shape", ())
-    light = bound.xp is np and len(shape) == 2 and bound.dtype == np.float64
-    if not light or not 0 < n * m * shape[1] <= UNSHARED or n * m > usual_entries(bound):
-        return False
-    return bool(4 * n * m * bound.itemsize * bound.workspace <= get_config().memory)
+    if not bound.symmetric or n < 2 * LOW or bound.tile_entries is not None:
+        T = make_tile(bound, slice(0, n), slice(0, m))
+        if out is None and bound.fresh and T.dtype == bound.dtype:
+            out = T
+        else:
+            out = bound.empty((n, m)) if out is None else out
+            out[...] = T
+        if bound.symmetric:
+            np.copyto(out, out.T, where=below_diagonal(n))
+        return np.asarray(out)
+    out = bound.empty((n, n)) if out is None else out
+    for rows in cuts(n, LOW):
+        out[rows, rows.start :] = make_tile(bound, rows, slice(rows.start, n))
+        corner = out[rows, rows]
+        np.copyto(corner, corner.T, where=below_diagonal(len(corner)))
+        out[rows.stop :, rows] = out[rows, rows.stop :].T
+    return np.asarray(out)
 
 
 def _is_little(bound: Any) -> bool:
+    """Whether K is one tile of arrays that are not the same, which needs no plan."""
+    return not bound.symmetric and _is_one_tile(bound)
+
+
+def _is_one_tile(bound: Any) -> bool:
     """Whether K is one tile of arrays, which needs no plan."""
     n, m = bound.shape
-    if bound.xp is not np or bound.symmetric or not 0 < n * m <= usual_entries(bound):
+    if bound.xp is not np or not 0 < n * m <= usual_entries(bound):
         return False
     return bool(4 * n * m * bound.itemsize * bound.workspace <= get_config().memory)
 

@@ -183,9 +183,12 @@ class TakesKernel:
     @speaks
     def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
         """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
-        if type(kernel.domain) is Vectors and _is_ready(X) and X.ndim == 2:
-            self._see_columns(X, reset)
-            return X
+        if type(kernel.domain) is Vectors:
+            if self._becomes_double(X, reset):
+                X = X.astype(np.float64)
+            if _is_ready(X) and X.ndim == 2:
+                self._see_columns(X, reset)
+                return X
         refuse_unread(X)
         if is_torch(X) and self._on_device and type(kernel.domain) is Vectors:
             return self._check_tensor(X.detach(), kernel.domain, reset)
@@ -302,6 +305,11 @@ class TakesKernel:
         """
         return np.float64
 
+    def _becomes_double(self, X: Any, reset: bool) -> bool:
+        """Whether X is a plain table in single precision, of which a copy in double is wanted."""
+        plain = type(X) is np.ndarray and X.dtype == np.float32 and X.ndim == 2
+        return plain and X.flags.c_contiguous and self._precision(reset) is np.float64
+
     def _check_tensor(self, X: Any, domain: Domain, reset: bool) -> Any:
         """Return rows of a tensor where they are, checked as those of an array."""
         X = self._some_points(self._owned(domain.check, X), domain)
@@ -358,7 +366,8 @@ class TakesKernel:
 
     def _check_new(self, X: Any) -> Any:
         """Return new points for a fitted model."""
-        check_is_fitted(self)
+        if "kernel_" not in vars(self):
+            check_is_fitted(self)
         return self._check_X(X, self.kernel_, reset=False)
 
     @speaks

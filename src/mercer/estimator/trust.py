@@ -81,6 +81,7 @@ TINY = 1e-290  # squared lengths below this have lost digits to underflow
 NO_SQUARE = 1e-145  # entries below this have no square with all its digits
 ROUNDING = 1e-13  # part of k(x, x) that the sum of the squares of features may miss
 EPS = 8 * float(np.finfo(np.float64).eps)  # part of k(x, x) that a sum of kernel values may miss
+BEYOND = 1e-3  # of that, below which some points need not be asked
 DIGITS = 1e-4  # error of a squared distance, relative to the variance, that is told
 
 
@@ -106,7 +107,7 @@ def check_lengths(
         n = len(diagonal)
         some = np.unique(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
         gram_of(kernel, kernel.domain.take(X, some)).bound.verify()
-    if underflow and 0 < _size(X) < NO_SQUARE and diagonal.max(initial=0.0) < TINY:
+    if underflow and diagonal.max(initial=0.0) < TINY and 0 < _size(X) < NO_SQUARE:
         raise InvalidInput(
             f"{who()}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel} "
             "underflows on such small numbers. Multiply them, so that the largest is near 1."
@@ -114,7 +115,9 @@ def check_lengths(
     return diagonal
 
 
-def tell_rounding(kernel: Kernel, X: Any, lengths: np.ndarray) -> bool:
+def tell_rounding(
+    kernel: Kernel, X: Any, lengths: np.ndarray, variance: float | None = None
+) -> bool:
     """Warn where squared distances have few digits left: kernel values are large, and alike.
 
     Some of the points tell. Where these do not differ at all, nothing is lost. Return whether
@@ -128,8 +131,13 @@ def tell_rounding(kernel: Kernel, X: Any, lengths: np.ndarray) -> bool:
         The points.
     lengths : ndarray of shape (n,)
         k(x, x).
+    variance : float, optional
+        That of all points in feature space, where it is known: where it is large beyond doubt,
+        nothing else is looked at.
     """
     n, domain = len(lengths), kernel.domain
+    if variance is not None and EPS * lengths.max(initial=0.0) < BEYOND * DIGITS * variance:
+        return False
     some = np.unique(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
     error = EPS * float(lengths[some].max(initial=0.0))
     K = np.asarray(gram_of(kernel, domain.subset(X, some)).to_dense(), dtype=float)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from contextvars import copy_context
 from copy import deepcopy
 from typing import Any, Self
 
@@ -22,9 +24,12 @@ from mercer.kernels import SHORT_NAMES, Kernel, unknown_name
 from mercer.memory import require_memory
 from mercer.rkhs import apart
 from mercer.settings import get_config
+from mercer.threads import inheriting, single_threaded_blas, workers
 
 SEEN = 10_000  # rows of blocks that a fit looks at; ten for each feature, where those are more
 TOGETHER = 2**22  # features that are computed at once in float64
+SHARED = 2**17  # features that a thread computes at once; they stay near its core
+IN_FLIGHT = 8  # such parts that memory must hold; fixed, as bits depend on the parts
 FEWEST = 32  # rows that are computed at once, where memory is short
 
 
@@ -147,12 +152,12 @@ class ApproximateFeatures(
             kernel = resolved(kernel, whole, deepcopy(rng), most)
         return kernel, X, weights, rng, whole
 
-    def _parts(self, X: Any, held: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
+    def _parts(self, X: Any, held: int = 0, each: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield blocks of rows with their features in float64, beside bytes that are held."""
         domain, m = self.kernel_.domain, self._n_features_out
         n, memory = domain.size(X), get_config().memory
         room = min(memory // 4, memory - held)
-        most = max(1, min(TOGETHER // m, room // self._row_bytes(X)))
+        most = each or max(1, min(TOGETHER // m, room // self._row_bytes(X)))
         for start in range(0, n, most):
             rows = slice(start, min(start + most, n))
             yield rows, self._map(X if rows == slice(0, n) else domain.take(X, rows))
@@ -183,10 +188,32 @@ class ApproximateFeatures(
     def _filled(self, X: Any, precision: type, held: int = 0) -> np.ndarray:
         """Return the features of checked points, beside bytes that are held."""
         out = self._room(X, precision, held)
-        with np.errstate(over="ignore"):
-            for rows, phi in self._parts(X, out.nbytes + held):
+        threads = get_config().threads
+        most = self._shared_rows(X, out.nbytes + held)
+        if most and threads > 1:
+            take = self.kernel_.domain.take
+
+            def work(rows: slice) -> None:
+                with np.errstate(over="ignore"):
+                    out[rows] = self._map(take(X, rows))
+
+            parts = [slice(i, i + most) for i in range(0, len(X), most)]
+            with single_threaded_blas(), workers(min(threads, IN_FLIGHT)) as pool:
+                tasks = [pool.submit(copy_context().run, inheriting(work), part) for part in parts]
+                for task in tasks:
+                    task.result()
+            return self._finite(out)
+        with np.errstate(over="ignore"), single_threaded_blas() if most else nullcontext():
+            for rows, phi in self._parts(X, out.nbytes + held, most):
                 out[rows] = phi
         return self._finite(out)
+
+    def _shared_rows(self, X: Any, held: int) -> int:
+        """Return how many rows threads take at a time, 0 where all of X is not worth them."""
+        n, memory = len(X) if isinstance(X, np.ndarray) else 0, get_config().memory
+        most = max(1, SHARED // self._n_features_out)
+        fits = IN_FLIGHT * most * self._row_bytes(X) <= min(memory // 4, memory - held)
+        return most if n > 2 * most and fits else 0
 
     @property
     def _n_features_out(self) -> int:

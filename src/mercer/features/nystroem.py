@@ -10,10 +10,10 @@ from mercer import state
 from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaks, who
 from mercer.estimator import is_single
-from mercer.features.base import ApproximateFeatures
+from mercer.features.base import SHARED, ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
-from mercer.lapack import dpotrf, dpstrf, dtrsm
+from mercer.lapack import dpotrf, dpstrf, dtrsm, solve_rows
 from mercer.memory import require_memory
 from mercer.operators import gram_of
 
@@ -246,6 +246,9 @@ class Nystroem(ApproximateFeatures):
         phi = np.ascontiguousarray(gram_of(self.kernel_, X, points).to_dense(), dtype=np.float64)
         if not phi.flags.writeable:
             phi = phi.copy()
+        if phi.size <= SHARED:  # several threads may be at work
+            solve_rows(np.asfortranarray(self.factor_), phi)
+            return phi
         return dtrsm(1.0, self.factor_, phi.T, lower=1, overwrite_b=1).T
 
     @property

@@ -197,8 +197,25 @@ def different_rows(
     if not _is_numeric(kernel, X):
         return distinct(kernel, X, weights)
     X = _canonical(X) if sp.issparse(X) else X
-    codes = _codes(X, np.float64)
-    return _merged(codes, codes if X.dtype == np.float32 else _codes(X, np.float32), weights)
+    rounded = _codes(X, np.float32)
+    alone = _all_different(rounded, weights)
+    if alone is not None:
+        return alone
+    return _merged(rounded if X.dtype == np.float32 else _codes(X, np.float64), rounded, weights)
+
+
+def _all_different(
+    rounded: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what `_merged` returns where no two rounded rows are equal; else None."""
+    kept = None if weights is None or weights.all() else np.flatnonzero(weights > 0)
+    codes = rounded if kept is None else rounded[kept]
+    order = np.argsort(codes)
+    codes = codes[order]
+    if (codes[1:] == codes[:-1]).any():
+        return None
+    index = order if kept is None else kept[order]
+    return index, np.ones(len(index)) if weights is None else weights[index].astype(np.float64)
 
 
 def _merged(

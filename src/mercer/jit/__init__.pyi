@@ -6,6 +6,7 @@ from mercer.jit.alignment import (
     local_log_pairs as local_log_pairs,
     local_start as local_start,
 )
+from mercer.jit.clusters import come_closer as come_closer, draw_at as draw_at, sweep as sweep
 from mercer.jit.counts import (
     add_common as add_common,
     count_differences as count_differences,

@@ -65,6 +65,8 @@ class Combination(Kernel):
         kinds = [d for d in domains if not isinstance(d, Objects)]
         if not kinds:
             return Objects()
+        if all(type(d) is Vectors for d in kinds):  # the usual case
+            return kinds[0]
         for kind in (Tables, GramRows):
             if any(isinstance(d, kind) for d in kinds):
                 if kind is GramRows and not all(isinstance(d, GramRows) for d in kinds):
@@ -194,9 +196,7 @@ class Combination(Kernel):
         """Bounds of `theta`."""
         return np.concatenate([*(k.bounds for k in self._kernels()), super().bounds])
 
-    def with_theta(self, theta: Any) -> Self:
-        """Return the combination with these log-parameters."""
-        theta = self._check_theta(theta)
+    def _at_theta(self, theta: np.ndarray) -> Self:
         changes: dict[str, Any] = {}
         start = 0
         for name, part in zip(self._parts, self._kernels(), strict=True):

@@ -236,6 +236,10 @@ class Kernel(Parameterized):
             value = getattr(self, name)
             if value is None or isinstance(value, str):
                 continue
+            if type(value) is float:
+                if 0 < value < np.inf:
+                    own.append((name, np.array([value])))
+                continue
             value = np.atleast_1d(np.asarray(value, dtype=float))
             if (value > 0).all() and np.isfinite(value).all():
                 own.append((name, value))
@@ -265,6 +269,9 @@ class Kernel(Parameterized):
     def with_theta(self, theta: Any) -> Self:
         """Return a kernel with these log-parameters."""
         theta = self._check_theta(theta)
+        return self._at_theta(theta)
+
+    def _at_theta(self, theta: np.ndarray) -> Self:
         changes: dict[str, Any] = {}
         start = 0
         for name, value in self._own():
@@ -275,10 +282,10 @@ class Kernel(Parameterized):
         return self._replace(changes)
 
     def _check_theta(self, theta: Any) -> np.ndarray:
-        theta = np.asarray(theta, dtype=float)
-        if theta.shape != self.theta.shape:
+        theta, now = np.asarray(theta, dtype=float), self.theta
+        if theta.shape != now.shape:
             raise InvalidInput(
-                f"{self}: theta has shape {theta.shape}, expected {self.theta.shape} "
+                f"{self}: theta has shape {theta.shape}, expected {now.shape} "
                 f"for {self.theta_names}."
             )
         return theta

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -29,8 +31,14 @@ STEP = 1e-30
 def belongs(kernel: Any, hook: str) -> bool:
     """Whether a hook was written for the profile in force, not for one that a subclass replaced."""
 
+    kind: Any = type(kernel)
+    return _belongs(kind, hook)
+
+
+@lru_cache(maxsize=256)
+def _belongs(kind: type, hook: str) -> bool:
     def owner(name: str) -> type:
-        return next(c for c in type(kernel).__mro__ if name in c.__dict__)
+        return next(c for c in kind.__mro__ if name in c.__dict__)
 
     return issubclass(owner(hook), owner("_profile"))
 
@@ -78,6 +86,7 @@ SCALED = {"float64": 1e-12, "float32": 1e-6}
 # Squared distances that overflow are as good as this; profiles there are 0 and stay finite.
 LARGEST = {"float64": 1e300, "float32": 1e36}
 HUGE = 1e150  # coordinates beyond this are not moved, lest the move overflow
+HALVED = 100  # columns from which half a product saves more than three passes over a tile cost
 # Columns of sparse rows made dense at a time.
 STRIP = 512
 
@@ -148,6 +157,8 @@ class Radial(Kernel):
     # -- the metric: x ↦ scaled coordinates, and back for gradients ---------------------------
     def _scale(self, X: Any) -> Any:
         """Return the length scale as a number or a row, in the kind of X."""
+        if isinstance(self.length_scale, float):
+            return self.length_scale
         scale = np.asarray(self.length_scale, dtype=float)
         if scale.ndim and scale.size not in (1, X.shape[1]):
             raise InvalidInput(
@@ -211,6 +222,10 @@ class RadialBound(Bound):
         super().__init__(kernel, X, Y)
         self._X = X
         self._centre: Any = None  # what points were moved by
+        self._left: Any = None
+        self._unit: Any = None  # what multiplies differences; None for 1
+        if self.xp is np and self.flagged and self._laid_out(X, Y):
+            return
         with np.errstate(over="ignore", invalid="ignore"):
             if not sp.issparse(X) and X.shape[0]:
                 # Distances do not change when all points move; near the origin less cancels.
@@ -226,14 +241,40 @@ class RadialBound(Bound):
             self._xx = xx = _squared_norms(x)
             self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self.slow = self._must_be_exact(xx, yy)
-        self._unit: Any = None  # what multiplies differences; None for 1
         if self._exact and not (kernel._rough and self._small):
             self._x, self._y, self._unit = as_they_came(self)
             self._sparse = sp.issparse(self._x)
             self.workspace *= 1 if self._x.dtype == self.dtype else 2
-        self._left: Any = None
         if self.xp is np and not self._sparse and not self._exact:
             self._augment()
+
+    def _laid_out(self, X: np.ndarray, Y: np.ndarray | None) -> bool:
+        """Prepare arrays for products where these are exact enough; the usual case, in few steps.
+
+        False leaves everything to do: points that overflow, are far from one another, or are in a
+        metric of their own.
+        """
+        kernel, n = self.kernel, self.shape[0]
+        if not kernel._by_columns or not n or not self.shape[1] or X.dtype != self.dtype:
+            return False
+        scale = kernel._scale(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = np.add.reduce(X, 0)
+            centre /= n
+            self._left, self._x, xx = _lifted(X, centre, scale)
+            self._y, yy = self._x, xx
+            if Y is not None:
+                _, self._y, yy = _lifted(Y, centre, scale)
+            finite = math.isfinite(np.add.reduce(xx)) and math.isfinite(np.add.reduce(yy))
+        if not finite or self._must_be_exact(xx, yy):
+            self._left = None
+            return False
+        right = self._right = np.empty((len(yy), self._left.shape[1]), self.dtype)
+        np.multiply(self._y, -2, out=right[:, :-2])
+        right[:, -2], right[:, -1] = 1, yy
+        self._centre, self._xx, self._yy = centre, xx, yy
+        self._sparse = self._exact = self.slow = False
+        return True
 
     def _augment(self) -> None:
         """[x, ‖x‖², 1]·[−2y, 1, ‖y‖²] = ‖x−y‖²: one product, no passes to add the norms."""
@@ -283,16 +324,15 @@ class RadialBound(Bound):
         """Return k at new points X; Y keeps its place, norms and scaled coordinates."""
         Y = self.collections[1]
         if self._left is None or self._centre is None or X.dtype != Y.dtype:
-            return super().at(X)
+            return type(self)(self.kernel, X, Y)
         with np.errstate(over="ignore", invalid="ignore"):
-            x = self.kernel._to_metric(X - self._centre)
-            xx = _squared_norms(x)
+            kernel = self.kernel
+            scale = kernel._scale(X) if kernel._by_columns else kernel
+            left, x, xx = _lifted(X, self._centre, scale)
             radius = float(xx.max(initial=0.0)) + float(self._yy.max(initial=0.0))
         eps = FINEST[self._type]
         if not eps * radius < CANCELLATION[self._type]:  # far points; those that overflow too
-            return super().at(X)
-        left = np.empty((len(x), x.shape[1] + 2), x.dtype)
-        left[:, :-2], left[:, -2], left[:, -1] = x, xx, 1.0
+            return type(self)(self.kernel, X, Y)
         return copy.copy(self).with_rows(X, x, xx, left, radius)
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
@@ -305,8 +345,8 @@ class RadialBound(Bound):
         if not np.isfinite(self._radius):
             self._check_finite()
         # Where they are so near to their centre, rounding does not show.
-        eps = float(self.xp.finfo(self.dtype).eps)
-        self._small = eps * self._radius < CANCELLATION[self._type]
+        kind = self._type
+        self._small = FINEST[kind] * self._radius < CANCELLATION[kind]
         if self.kernel._rough and self.xp is not np:
             return True
         return not self._small
@@ -338,16 +378,39 @@ class RadialBound(Bound):
         else:
             if self._left is None:  # of tensors, which a device may multiply by without tiles
                 self._augment()
+            if self.xp is np and self.symmetric and rows == cols and self._x.shape[1] >= HALVED:
+                return self._on_corner(rows)
             s = self._left[rows] @ self._right[cols].T
         if self.kernel._rough and not self._exact:
             s = self._refined(s, rows, cols)
         # Rounding may leave −ε for a distance near 0; |−ε| is as near, and cheaper than clipping.
         s = np.abs(s, out=s) if self.xp is np else s.abs() if self.whole else s.abs_()
+        if not self.symmetric:
+            return s
+        if self.xp is np:
+            low, high = max(rows.start, cols.start), min(rows.stop, cols.stop)
+            if low < high:
+                i, j = low - rows.start, low - cols.start
+                np.einsum("ii->i", s[i : i + high - low, j : j + high - low])[...] = 0
+            return s
         diagonal = self.on_diagonal(rows, cols)
         if diagonal is not None and not self.whole:
             s[diagonal] = 0
         elif diagonal is not None:  # autograd: multiply, do not write
             s = s * (1 - self.xp.eye(len(s), dtype=s.dtype, device=s.device))
+        return s
+
+    def _on_corner(self, rows: slice) -> np.ndarray:
+        """Return a tile on the diagonal, of which BLAS multiplies one half."""
+        x, xx = self._x[rows], self._xx[rows]
+        s: np.ndarray = x @ x.T
+        s *= -2
+        s += xx[:, None]
+        s += xx
+        if self.kernel._rough:
+            s = self._refined(s, rows, rows)
+        np.abs(s, out=s)
+        np.einsum("ii->i", s)[...] = 0
         return s
 
     def _by_differences(self, rows: slice, cols: slice) -> Any:
@@ -456,10 +519,32 @@ class RadialBound(Bound):
         return self.kernel._from_metric(2 * (G.sum(1)[:, None] * x - G @ y), self._X)
 
 
+def _lifted(X: np.ndarray, centre: np.ndarray, scale: Any) -> tuple[Any, Any, Any]:
+    """Return [x, ‖x‖², 1], its part x and ‖x‖² of rows of numbers, moved and scaled.
+
+    X : array of shape (n, d)
+        The rows.
+    centre : array of shape (d,)
+        What to move them by.
+    scale : float, array of shape (d,), or Radial
+        What to divide by afterwards, or a kernel that knows.
+    """
+    left = np.empty((len(X), X.shape[1] + 2), X.dtype)
+    x = left[:, :-2]
+    np.subtract(X, centre, out=x)
+    if isinstance(scale, Radial):
+        x[...] = scale._to_metric(x)
+    else:
+        np.divide(x, scale, out=x)
+    xx = _squared_norms(x)
+    left[:, -2], left[:, -1] = xx, 1
+    return left, x, xx
+
+
 def _squared_norms(X: Any) -> Any:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return (X * X).sum(1)
+    return np.add.reduce(X * X, 1) if isinstance(X, np.ndarray) else (X * X).sum(1)
 
 
 # ---- Points far from the origin: where only distances matter, they are moved to their mean ----

@@ -312,6 +312,26 @@ class Matern(Radial):
     def _profile(self, s: Any, xp: Any) -> Any:
         return matern_profile(s, float(self.nu), xp)
 
+    def _profile_in_place(self, s: Any) -> Any:
+        nu = float(self.nu)
+        if nu not in (0.5, 1.5, 2.5) or not isinstance(s, np.ndarray):
+            return self._profile(s, namespace(s))
+        if nu > 0.5:
+            s *= 2 * nu
+        np.sqrt(s, out=s)
+        if nu == 0.5:
+            return np.exp(np.negative(s, out=s), out=s)
+        decay = np.exp(np.negative(s))
+        if nu == 1.5:
+            s += 1
+        else:  # 1 + z + z²/3
+            square = s * s
+            square *= 1 / 3
+            s += 1
+            s += square
+        s *= decay
+        return s
+
     def _slope(self, s: Any, xp: Any) -> Any:
         return matern_slope(s, float(self.nu), xp)
 
@@ -359,6 +379,14 @@ class RationalQuadratic(Radial):
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-self.alpha * xp.log1p(s / (2 * self.alpha)))
+
+    def _profile_in_place(self, s: Any) -> Any:
+        if not isinstance(s, np.ndarray):
+            return self._profile(s, namespace(s))
+        s /= 2 * self.alpha
+        np.log1p(s, out=s)
+        s *= -self.alpha
+        return np.exp(s, out=s)
 
     def _slope(self, s: Any, xp: Any) -> Any:
         return -0.5 * xp.exp(-(self.alpha + 1) * xp.log1p(s / (2 * self.alpha)))

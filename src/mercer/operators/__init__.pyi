@@ -33,6 +33,8 @@ from mercer.operators.neighbors import (
     neighbour_bytes as neighbour_bytes,
 )
 from mercer.operators.profiles import (
+    FEW as FEW,
+    PointsAside as PointsAside,
     log_sums as log_sums,
     nearest_squares as nearest_squares,
     rim as rim,

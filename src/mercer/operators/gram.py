@@ -362,13 +362,18 @@ def _at_new_points(model: Any, kernel: Kernel, X: Any, Z: Any) -> Any:
 
 def _prepared(model: Any, kernel: Kernel, Z: np.ndarray) -> Any:
     """Return the kernel bound to the points of a model, as long as all are what they were."""
+    return kept_ready(model, kernel, Z, lambda: pick(Z).bound(kernel, Z, None))
+
+
+def kept_ready(model: Any, kernel: Kernel, Z: np.ndarray, make: Callable[[], Any]) -> Any:
+    """Return what was made of the points of a model, made anew where any of them has changed."""
     found = _ready.get(model)
     told = list(_leaves(kernel))
     if found is not None:
         bound, points, before = found
         if points is Z and len(before) == len(told) and all(map(_same, before, told)):
             return bound
-    bound = pick(Z).bound(kernel, Z, None)
+    bound = make()
     _ready[model] = bound, Z, [v.copy() if isinstance(v, np.ndarray | list) else v for v in told]
     return bound
 

@@ -32,7 +32,7 @@ from mercer.kernels import (
     geometry_of,
 )
 from mercer.memory import require_memory
-from mercer.operators.gram import gram_of
+from mercer.operators.gram import gram_of, kept_ready
 from mercer.operators.sums import nearest
 
 SPARE = 8  # neighbours kept beside those asked for
@@ -42,6 +42,7 @@ NEGATIVE = 1e-6  # squares below minus this part of k(x, x) + k(y, y) are no rou
 # Where squares leave the range of floats, the largest entry is brought to 2^TOP: no square
 # overflows, and none underflows of differences that floats of that size can have.
 TOP = 480
+LEAST, MOST = 2.0**-400, 2.0**400  # largest entries that are taken as they are
 
 
 def neighbour_bytes(k: int) -> int:
@@ -50,7 +51,15 @@ def neighbour_bytes(k: int) -> int:
 
 
 def find_nearest(
-    kernel: Kernel, Q: Any, X: Any, diagonal: np.ndarray, k: int, *, known: bool = True
+    kernel: Kernel,
+    Q: Any,
+    X: Any,
+    diagonal: np.ndarray,
+    k: int,
+    *,
+    known: bool = True,
+    model: Any = None,
+    distances: bool = True,
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Return distances (m, k), ascending, and positions in X of the nearest points.
 
@@ -70,6 +79,10 @@ def find_nearest(
         How many neighbours, at most as many as there are.
     known : bool, default=True
         Whether k(x, x) of the queries can be computed; if not, no distances are returned.
+    model : estimator, optional
+        Whose points X are: what is prepared of them is kept as long as it is.
+    distances : bool, default=True
+        Whether distances are asked for.
     """
     geometry = geometry_of(kernel)
     n = kernel.domain.size(X)
@@ -81,7 +94,7 @@ def find_nearest(
     )
     skip = np.arange(n) if Q is None else None
     if geometry is not None and geometry.key is not None:
-        return _by_geometry(kernel, geometry, Q, X, k, skip)
+        return _by_geometry(kernel, geometry, Q, X, k, skip, model, distances)
     bound = (gram_of(kernel, X) if Q is None else gram_of(kernel, Q, X)).bound
     # Of points of one length the nearest has the largest k: nothing is added, so nothing rounds.
     level = bool((diagonal == diagonal[0]).all())
@@ -137,8 +150,22 @@ def _refuse_negative(
 
 # ------------------------------------------------------------------------- kernels of a distance
 def _by_geometry(
-    kernel: Kernel, geometry: Geometry, Q: Any, X: Any, k: int, skip: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
+    kernel: Kernel,
+    geometry: Geometry,
+    Q: Any,
+    X: Any,
+    k: int,
+    skip: np.ndarray | None,
+    model: Any = None,
+    distances: bool = True,
+) -> tuple[np.ndarray | None, np.ndarray]:
+    ready = None if model is None or Q is None else _ready_squares(model, kernel, geometry, X)
+    if ready is not None:
+        with np.errstate(over="ignore"):
+            image = geometry.image(Q)
+        if type(image) is np.ndarray and LEAST < largest(image) < MOST:
+            r, where = _by_squares(image, ready.collections[0], k, skip, ready)
+            return (_in_features(geometry, r, 0) if distances else None), where
     with np.errstate(over="ignore"):
         images = [geometry.image(Z) for Z in ((X,) if Q is None else (Q, X))]
     if not np.isfinite(largest(*images)):
@@ -149,18 +176,41 @@ def _by_geometry(
     images, shift = moderate(images, TOP)
     found = _by_squares if geometry.norm == 2 else _by_sums
     r, where = found(images[0] if len(images) > 1 else None, images[-1], k, skip)
+    return _in_features(geometry, r, shift), where
+
+
+def _in_features(geometry: Geometry, r: np.ndarray, shift: int) -> np.ndarray:
+    """Return distances in feature space of r·2^shift between images, in the order of r."""
     mantissa, power = np.frexp(geometry.unit)
     with np.errstate(over="ignore", under="ignore"):
         r = np.ldexp(r / mantissa, shift - int(power))
     # The order is that of r; where the formula of d rounds, it follows.
-    return np.maximum.accumulate(geometry.distance(r), axis=1), where
+    return np.maximum.accumulate(geometry.distance(r), axis=1)
+
+
+def _ready_squares(model: Any, kernel: Kernel, geometry: Geometry, X: Any) -> Any:
+    """Return squared distances with the images of a model's points, prepared; None where not."""
+    if geometry.norm != 2 or not isinstance(X, np.ndarray) or pick(X).name != "numpy":
+        return None
+
+    def make() -> _SquaredDistances | None:
+        with np.errstate(over="ignore"):
+            image = geometry.image(X)
+        if type(image) is not np.ndarray or not LEAST < largest(image) < MOST:
+            return None
+        squares = _SquaredDistances(RBF(1.0), image, None)
+        return None if squares.slow else squares
+
+    return kept_ready(model, kernel, X, make)
 
 
 class _SquaredDistances(RadialBound):
     """Tiles of squared distances by one product, and by differences where that is not enough."""
 
     def tile(self, rows: slice, cols: slice) -> Any:
-        return self.squared(rows, cols)
+        if self._left is None or self._exact:
+            return self.squared(rows, cols)
+        return self._left[rows] @ self._right[cols].T  # rounding below 0 does no harm to an order
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
         """Only where squares overflow: what rounding may do is known, see `rounding`."""
@@ -202,11 +252,14 @@ class _SquaredDistances(RadialBound):
         return out
 
 
-def _by_squares(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return Euclidean distances and positions."""
+def _by_squares(
+    Q: Any, X: Any, k: int, skip: np.ndarray | None, ready: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return Euclidean distances and positions; `ready` are those among X, prepared."""
     unit = RBF(1.0)
     first, second = (X, None) if Q is None else unit.domain.match(Q, X)
-    squares = fast = _SquaredDistances(unit, first, second)
+    fits = ready is not None and first.dtype == X.dtype
+    squares = fast = ready.at(first) if fits else _SquaredDistances(unit, first, second)
     n = squares.shape[1]
     most, zero = n - (skip is not None), np.zeros(n)
     if squares._exact:

@@ -26,6 +26,7 @@ BLOCK = 512  # queries side by side, half of them where there are more than four
 NUMBERS = 2**14  # of a block of queries: some of the fast cache
 TINY = 1e-300  # a squared bandwidth below which all are alike
 LEAST = 1e-250  # sums of exponentials below this may have lost terms
+FEW = 16  # queries that are answered one by one, with the points side by side
 
 
 def rim(radius: float) -> float:
@@ -46,6 +47,17 @@ def rim(radius: float) -> float:
     return s
 
 
+def _width(d: int) -> int:
+    """Return to how many columns d of them are brought, so that four are summed at a time."""
+    return d if d < 4 else -(-d // 4) * 4
+
+
+def _padded(Z: np.ndarray, unit: float) -> np.ndarray:
+    out = np.zeros((len(Z), _width(Z.shape[1])))
+    np.multiply(Z, unit, out=out[:, : Z.shape[1]])
+    return out
+
+
 class _Pass:
     """One pass over all points for each block of queries."""
 
@@ -55,7 +67,7 @@ class _Pass:
         n, d = X.shape
         self.leave = Q is None
         m = n if Q is None else len(Q)
-        self.width = d if d < 4 else -(-d // 4) * 4
+        self.width = _width(d)
         most = BLOCK if self.width <= 4 else BLOCK // 2
         self.size = min(most, max(32, NUMBERS // self.width // 32 * 32))
         block = 8 * (3 * self.width + 3 * d + 8) * self.size
@@ -72,9 +84,7 @@ class _Pass:
 
     def _padded(self, Z: np.ndarray) -> np.ndarray:
         """Return rows in the unit of the profile, with columns of zeros up to the width."""
-        out = np.zeros((len(Z), self.width))
-        np.multiply(Z, self.unit, out=out[:, : Z.shape[1]])
-        return out
+        return _padded(Z, self.unit)
 
     def run(self, work: Any) -> None:
         """Call ``work(rows, block, first)`` for blocks of queries, a query a column."""
@@ -187,6 +197,70 @@ def log_sums(
 
     job.run(work)
     return tuple(out) if slopes else out[0]
+
+
+class PointsAside:
+    """Points kept side by side, for sums over all of them for one query after another.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Points.
+    w : ndarray of shape (n,), optional
+        Their weights, positive; by default 1.
+    code : int
+        Number of the profile.
+    radius : float
+        The bandwidth, as of `log_sums`.
+    """
+
+    def __init__(self, X: np.ndarray, w: np.ndarray | None, code: int, radius: float):
+        self.code, self.decays = code, code in UNITS
+        self.edge = rim(radius)
+        self.shrink = 1.0 / max(self.edge, TINY)
+        self.unit = UNITS[code] / radius if self.decays else 1.0
+        self.lanes = np.ascontiguousarray(_padded(X, self.unit).T)
+        self.top = 1.0 if w is None else float(w.max())
+        self.share = None if w is None else w / self.top
+
+    def log_sums(self, Q: np.ndarray) -> np.ndarray:
+        """Return log Σⱼ wⱼ φ(‖q − xⱼ‖²/h²) for every query, as `log_sums` does.
+
+        Parameters
+        ----------
+        Q : ndarray of shape (m, d)
+            Queries, in the coordinates of the points.
+        """
+        return np.array([self._sum(q[None]) for q in _padded(Q, self.unit)])
+
+    def _sum(self, q: np.ndarray) -> float:
+        from mercer.jit import FAR, lower
+
+        total, off = self._total(q, 0.0), 0.0
+        if self.decays and total < LEAST:
+            n = self.lanes.shape[1]
+            low = np.full(n, np.inf)
+            lower(self.lanes, q, -n, np.empty(n), low)
+            least = float(low.min())
+            off = least if self.code == 0 else math.sqrt(least)
+            total = self._total(q, off)
+            if least >= FAR:
+                total = float(n if self.share is None else self.share.sum())
+        if total == 0.0:
+            return -math.inf
+        return math.log(total) - off * math.log(2.0) + math.log(self.top)
+
+    def _total(self, q: np.ndarray, off: float) -> float:
+        from mercer.jit import add_profiles
+
+        n = self.lanes.shape[1]
+        values, s = np.zeros(n), np.empty(n)
+        how = self.code, self.edge, self.shrink, -n, np.full(n, off), s
+        add_profiles(self.lanes, q, ONE, *how, values)
+        return float(values.sum() if self.share is None else self.share @ values)
+
+
+ONE = np.ones(1)
 
 
 def nearest_squares(X: np.ndarray) -> np.ndarray:

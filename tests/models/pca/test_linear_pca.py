@@ -379,3 +379,48 @@ def test_the_certificate_is_recomputed_and_notices_what_is_wrong(shape, offset):
         worse = PCA(3).fit(X)
         setattr(worse, name, wrong)
         assert certify_axes(worse, X) > 1e-4, name
+
+
+@pytest.mark.parametrize("shape", [(40, 3), (5000, 4), (900, 60), (300, 200), (2000, 300), (7, 1)])
+@pytest.mark.parametrize("away", [0.0, 1.0, 1e6])
+def test_rows_about_the_origin_and_far_from_it_have_the_components_of_the_svd(shape, away):
+    d = shape[1]
+    rng = np.random.default_rng(d)
+    X = rng.standard_normal(shape) * np.linspace(2.0, 1.0, d) + away * rng.random(d)
+    near = X - X.mean(axis=0)
+    sigma, Vt = np.linalg.svd(near, full_matrices=False)[1:]
+    k = min(3, d)
+    pca = PCA(k)
+    Z = pca.fit_transform(X)
+    np.testing.assert_allclose(pca.singular_values_, sigma[:k], rtol=1e-9)
+    np.testing.assert_allclose(np.abs(np.sum(pca.components_ * Vt[:k], axis=1)), 1, rtol=1e-6)
+    np.testing.assert_allclose(Z, near @ pca.components_.T, atol=1e-8 * max(1.0, away * 1e-2))
+    np.testing.assert_allclose(Z, pca.transform(X), atol=1e-8 * max(1.0, away * 1e-2))
+    single = X.astype(np.float32)
+    np.testing.assert_array_equal(
+        PCA(k).fit_transform(single), PCA(k).fit_transform(single.astype(np.float64))
+    )
+
+
+def test_one_column_far_from_the_origin_keeps_its_digits():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 3))
+    X[:, 2] = 1e7 + 1e-3 * X[:, 2]
+    pca = PCA().fit(X)
+    sigma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    np.testing.assert_allclose(pca.singular_values_, sigma, rtol=1e-5)
+    X[2000:, 0] += 100.0  # in the second half only, which a sample sees
+    X[7, 1] = 1e3  # which it does not
+    sigma = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    np.testing.assert_allclose(PCA(2).fit(X).singular_values_, sigma[:2], rtol=1e-9)
+
+
+def test_weighted_rows_are_all_transformed():
+    X = np.random.default_rng(1).standard_normal((30, 2))
+    w = np.ones(30)
+    w[:4] = 0
+    Z = PCA(2).fit_transform(X, sample_weight=w)
+    np.testing.assert_allclose(Z, PCA(2).fit(X[4:]).transform(X), atol=1e-12)
+    np.testing.assert_allclose(
+        PCA(2, whiten=True).fit_transform(X), PCA(2, whiten=True).fit(X).transform(X), atol=1e-12
+    )

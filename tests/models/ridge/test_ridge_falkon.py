@@ -193,6 +193,7 @@ def test_files_and_pickles(tmp_path):
         mercer.load(tmp_path / "b.mercer")
 
 
+@pytest.mark.usefixtures("iterations")
 def test_checkpoint_resumes(tmp_path):
     path = tmp_path / "state"
     options = {"n_centers": 30, "tol": 1e-12, "checkpoint": path}

@@ -15,7 +15,7 @@ from tests.solvers.centred import data, dense, gradient, solve
 
 
 @pytest.fixture(autouse=True)
-def _own(monkeypatch):
+def _own(monkeypatch, iterations):
     """Most tests are of Falkon's own preconditioner."""
     monkeypatch.setattr(preconditioner, "WORTH", 0)
 

@@ -9,6 +9,9 @@ from mercer.losses import Huber
 from mercer.solvers import Centred, Falkon, FalkonNewton
 from mercer.solvers.falkon import preconditioner
 
+pytestmark = pytest.mark.usefixtures("iterations")
+
+
 torch = pytest.importorskip("torch")
 
 

@@ -4,6 +4,7 @@ from mercer.engines.passes.base import (
     STORED as STORED,
     MemoryPass as MemoryPass,
     RowPass as RowPass,
+    RowSquares as RowSquares,
     Scattered as Scattered,
     row_pass as row_pass,
 )

@@ -17,6 +17,7 @@ import numpy as np
 from mercer.domains import RowBlocks, is_torch
 from mercer.engines import tiles
 from mercer.engines.base import pick
+from mercer.lapack import add_square, solve_rows
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.threads import Progress
@@ -26,6 +27,8 @@ ROWS = 32  # at least so many rows, or the products are slow
 LANES = 16  # partial sums; fixed, so that bits do not depend on threads
 WIDE = 2**26  # bytes of all partial sums, beyond which there are fewer
 FEWEST = 4  # but so many, if the budget has room
+EACH = 2**18  # bytes of sums from which another lane is worth its memory
+FILLS = 2**13  # for so many rows
 FEW = 4  # columns that compiled loops take one by one
 COMPILED = 2**26  # entries of K from which loops are worth their compilation
 STORED = 2**30  # bytes that K may have to be kept
@@ -54,7 +57,7 @@ class Step(Protocol):
 
         F is float64 of shape (rows, columns of V), None where V is; y has shape (rows, t), w shape
         (rows,), None where there are none. xp is numpy or torch, of which all arrays are. With
-        numpy G may be a `Scattered`.
+        numpy G may be a `Scattered` or `RowSquares`.
         """
         ...
 
@@ -109,6 +112,40 @@ class Scattered:
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class RowSquares:
+    """A G whose first columns are the rows T of K, or T L⁻ᵀ, times W; `rest` are those behind.
+
+    So Kᵀ G begins with KᵀWK, or with L⁻¹KᵀWK L⁻ᵀ, of which only the lower triangle is added up.
+
+    Parameters
+    ----------
+    w : ndarray or None
+        The weights W, at least 0; None are ones.
+    rest : ndarray
+        Other columns.
+    lower : ndarray or None
+        L, lower triangular and in Fortran order; None is the identity.
+    """
+
+    w: np.ndarray | None
+    rest: np.ndarray
+    lower: np.ndarray | None = None
+
+    def add_to(self, square: np.ndarray, out: np.ndarray, T: np.ndarray, room: np.ndarray) -> None:
+        """Add to both parts, which are in Fortran order; the square may be float32, as the room."""
+        if self.rest.shape[1]:
+            out += T.T @ self.rest
+        copy = room[: len(T)]  # blocks that are new each time cost more than what fills them
+        if self.w is None:
+            np.copyto(copy, T, casting="same_kind")
+        else:
+            np.multiply(T, np.sqrt(self.w)[:, None], out=copy, casting="same_kind")
+        if self.lower is not None:
+            solve_rows(self.lower, copy)
+        add_square(copy, square)
+
+
 class RowPass:
     """K of n rows and m centres, known by passes over its rows.
 
@@ -125,6 +162,7 @@ class RowPass:
     single: bool = False  # whether kernel values are float32
     rounds: bool = False  # whether V is rounded to float32 in a pass
     repeated: bool = False  # set by who will make many passes
+    squares: bool = False  # whether a step may return `RowSquares`
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ over all rows of Kᵀ G, shape (m, width), and the sums, in float64.
@@ -177,7 +215,16 @@ def pull_rows(
     times, add = _products(bound, 0 if V is None else V.shape[1], step.width)
     held = 0 if store is None else store.K.nbytes
     bands, lanes, threads = _bands(bound, 8 * (m * step.width + step.n_sums), held)
-    outs = [np.zeros((m, step.width), order="F") for _ in range(lanes)]
+    kind = getattr(step, "squares", None)  # of the first m columns, where they are sums of squares
+    first = 0 if kind is None else m
+    whole = np.zeros((m, step.width), order="F")
+    outs = [
+        whole[:, first:],
+        *(np.zeros((m, step.width - first), order="F") for _ in range(1, lanes)),
+    ]
+    squares = [np.zeros((m, first), kind, order="F") for _ in range(lanes)]
+    longest = max((band.stop - band.start for band in bands), default=0)
+    rooms = [np.empty((longest, first), kind) for _ in range(lanes)]
     sums = [np.zeros(step.n_sums) for _ in range(lanes)]
     columns = slice(0, m)
 
@@ -193,7 +240,9 @@ def pull_rows(
             F = None if V is None else times(T, V)
             G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
             sums[lane] += s
-            if isinstance(G, Scattered):
+            if isinstance(G, RowSquares):
+                G.add_to(squares[lane], outs[lane], T, rooms[lane])
+            elif isinstance(G, Scattered):
                 G.add_to(outs[lane], T)
             elif G is not None:
                 add(outs[lane], T, G)
@@ -210,7 +259,9 @@ def pull_rows(
         sums[0] += sums[lane]
     if store is not None:
         store.full = True
-    return outs[0], sums[0]
+    for square in squares:
+        whole[:, :first] += square
+    return whole, sums[0]
 
 
 def _products(bound: Any, columns: int, width: int) -> tuple[Any, Any]:
@@ -257,7 +308,8 @@ def _bands(bound: Any, state: int, other: int = 0) -> tuple[list[slice], int, in
     rows = int(max(1, min(rows, half // (tiles.IN_FLIGHT * row))))
     bands = tiles.cuts(n, rows)
     room = min(half // max(1, state) - 1, max(FEWEST, WIDE // max(1, state)))
-    lanes = int(max(1, min(LANES, len(bands), room)))
+    most = LANES if state < EACH else min(LANES, max(FEWEST, n // FILLS))
+    lanes = int(max(1, min(most, len(bands), room)))
     threads = int(max(1, min(get_config().threads, lanes, half // (rows * row))))
     return bands, lanes, threads
 
@@ -318,6 +370,7 @@ class MemoryPass(RowPass):
         self.n, self.m = self.bound.shape
         self.single = self.bound.itemsize < 8
         self.y, self.w = y, w
+        self.squares = self.bound.xp is np
         self._store: Store | None = None
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:

@@ -43,6 +43,7 @@ class StreamPass(RowPass):
         self.kernel, self.rows = kernel, rows
         self.n, self.m = rows.n_rows, kernel.domain.size(Z)
         self.Z = pick(Z).asarray(Z)
+        self.squares = not is_torch(self.Z)
         self.checkpoint, self._identity = checkpoint, ""
         self._behind: dict[int, int] = {}  # checksums of blocks that were read by another
         first = rows.first()

@@ -400,11 +400,8 @@ def leading_pairs(S: Any, k: int, tol: float, random_state: Any) -> Solution:
 
 
 def _dense(S: NormalisedAffinity, k: int, tol: float) -> Solution:
-    """Return the pairs by LAPACK, and how far the last one is from the next.
-
-    All pairs: asked for some of many equal eigenvalues, LAPACK may return fewer.
-    """
-    found = _unshifted(DenseEigen().solve(Eigen(S, S.shape[0])), tol)
+    """Return the pairs by LAPACK, and how far the last one is from the next."""
+    found = _unshifted(DenseEigen().solve(Eigen(S, min(k + 1, S.shape[0]))), tol)
     values, vectors = found.value.values, found.value.vectors
     gap = {"gap": float(values[k - 1] - values[k])} if k < int(S.present.sum()) else {}
     pairs = EigenPairs(values[:k].copy(), vectors[:, :k].copy())

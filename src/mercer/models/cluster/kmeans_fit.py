@@ -18,6 +18,7 @@ from mercer.models.cluster.lloyd import (
     Centres,
     Run,
     Space,
+    best_of,
     draw,
     draw_points,
     lloyd,
@@ -35,7 +36,6 @@ MOST_EXACT = 50_000  # points up to which `auto` computes all kernel values
 BATCH_BYTES = 16  # for each pair of points of a batch and the window: a matrix, and tiles of it
 SMALLEST = 64  # points of a batch worth the name
 MIDDLE = 1000  # rows that an origin is the median of
-BETTER = 1e-9  # part by which a later start must be better than an earlier one
 SWEEPS, BATCHES = 15, 60  # of Lloyd's algorithm, and of batches, as a rule
 
 
@@ -240,13 +240,8 @@ def _best_run(asked: Asked, space: Space, given: Any = _given_start) -> Run:
 
 
 def _best(asked: Asked, run: Callable[[], Any], cost: Callable[[Any], float]) -> Any:
-    """Return the best of several runs, the first of those that rounding makes different."""
-    best = run()
-    for _ in range(asked.n_init - 1 if asked.drawn else 0):
-        other = run()
-        if cost(other) < (1 - BETTER) * cost(best):
-            best = other
-    return best
+    """Return the best of several runs."""
+    return best_of((run() for _ in range(asked.n_init if asked.drawn else 1)), cost)
 
 
 def _count(labels: np.ndarray) -> int:

@@ -6,7 +6,7 @@ whether they come from a Gram matrix or from features. Matrices have one row a c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -46,12 +46,22 @@ class Space(Protocol):
     lengths: np.ndarray
     weights: np.ndarray
     rounding: float
+    keeps: bool  # whether a look goes on from sums of the one before
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Return inner products of the points at these positions with all, one row each."""
 
     def look(self, labels: np.ndarray, k: int, *, afresh: bool = False) -> Look:
         """Compare all points with the centres of a labelling."""
+
+    def ahead(
+        self, labels: np.ndarray, k: int, most: int | None, few: float
+    ) -> tuple[np.ndarray, list[float]]:
+        """Make sweeps of which nobody sees all points; none, where a space cannot.
+
+        At most so many, and only sweeps that leave no cluster empty and move points of more weight
+        than `few`. Returns the labels then and the inertia before each sweep, up to rounding.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,14 +155,22 @@ def lloyd(
     seen: set[int] = set()
     sweeps = 0
     while True:
+        most = None if max_iter is None else max_iter - 1 - sweeps
+        labels, inertias = space.ahead(labels, k, most, tol * total)
+        sweeps += len(inertias)
         look = space.look(labels, k)
         after = fill_empty(look, w, k)
         settled = _settled(look, labels, after, w, total, tol)
-        if settled:  # sums that were brought up to date step by step are made anew before a verdict
+        if settled and space.keeps:  # sums that were brought up to date are made anew for a verdict
             look = space.look(labels, k, afresh=True)
             after = fill_empty(look, w, k)
             settled = _settled(look, labels, after, w, total, tol)
         inertia = _sum(w, np.where(counted, look.own, 0.0))
+        if inertias:
+            before = labels
+            path += inertias
+            while path and path[-1] <= inertia:  # by no more than rounding
+                path.pop()
         if not path or inertia < path[-1]:
             path.append(inertia)
         else:
@@ -169,6 +187,26 @@ def lloyd(
     labels = np.where(counted, labels, look.nearest)  # rows of no weight follow
     residual = float(w[look.wrong].sum()) / total
     return Run(labels, path, residual, settled and residual <= tol)
+
+
+BETTER = 1e-9  # part by which a later start must be better than an earlier one
+
+
+def best_of(runs: Iterable[Any], cost: Callable[[Any], float]) -> Any:
+    """Return the best of several runs, the first of those that rounding makes different.
+
+    Parameters
+    ----------
+    runs : iterable
+        One at least.
+    cost : callable
+        What is to be small.
+    """
+    best: Any = None
+    for run in runs:
+        if best is None or cost(run) < (1 - BETTER) * cost(best):
+            best = run
+    return best
 
 
 def _settled(
@@ -197,27 +235,22 @@ def draw_points(
     squares most, as scikit-learn does. Without `spread` each is drawn in proportion to its weight.
     Draws run along the rows, so that a row of weight 2 is drawn as two rows after one another are.
     """
-    w, lengths = space.weights, space.lengths
+    from mercer.jit import come_closer, draw_at
+
+    w, lengths, n = space.weights, space.lengths, len(space.weights)
     trials = 2 + int(np.log(k)) if spread else 1
     chosen: list[int] = []
-    left = np.full(len(w), np.inf)
+    left, share = np.full(n, np.inf), np.ones(n)
+    sums, trial = np.empty(n), np.empty((2, n))
     for _ in range(k):
-        if not chosen:
-            mass = w
-        else:
-            mass = w * left if spread else w * (left > 0)
-        if not mass.any():
+        u = rng.random_sample(trials if chosen else 1)
+        drawn = np.empty(len(u), dtype=np.int64)
+        if not draw_at(w, share, u, sums, drawn):
             break
-        drawn = draw(mass, rng.random_sample(trials if chosen else 1))
-        squares = lengths + lengths[drawn, None]
-        floor = space.rounding * squares
-        squares = squares - 2 * space.rows(drawn)
-        squares[squares <= floor] = 0.0
-        squares[np.arange(len(drawn)), drawn] = 0.0
-        np.minimum(squares, left, out=squares)
-        best = int(np.argmin(squares @ w))
+        inner = np.ascontiguousarray(space.rows(drawn))
+        best = come_closer(inner, lengths, drawn, space.rounding, w, left, trial)
         chosen.append(int(drawn[best]))
-        left = squares[best]
+        share = left if spread else (left > 0).astype(float)
     return np.array(chosen, dtype=np.int64)
 
 

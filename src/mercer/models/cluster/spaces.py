@@ -17,6 +17,8 @@ from mercer.operators import Gram, Index, Operator, group_sums, member_sums
 from mercer.solvers import rpcholesky
 
 FEW = 4  # up to a share of 1/FEW of the points that moved, their rows alone are read
+SHORT = 64  # columns up to which comparing points one by one beats products of all with BLAS
+SWEEPS, LONG = 64, 10**8  # of one call, and products: Ctrl-C is heard between calls
 ARRAYS = 6  # of k numbers a point that a comparison has alive
 
 
@@ -60,6 +62,14 @@ class GramSpace:
         self._exact = False
         #: On a GPU a product with all of the matrix is sooner done than some rows are brought here.
         self._there = isinstance(K, Gram) and K.device is not None
+
+    keeps = True
+
+    def ahead(
+        self, labels: np.ndarray, k: int, most: int | None, few: float
+    ) -> tuple[np.ndarray, list[float]]:
+        """Make no sweep: each reads the matrix, or its rows of points that moved."""
+        return labels, []
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Return kernel values of the points at these positions with all, one row each."""
@@ -158,6 +168,8 @@ class GramSpace:
 class FeatureSpace:
     """Points known by features F, dense or sparse: inner products are those of their rows."""
 
+    keeps = False
+
     def __init__(self, F: Any, weights: np.ndarray):
         self.F, self.weights = F, weights
         self.rounding = rounding_of(sum(F.shape))
@@ -185,6 +197,30 @@ class FeatureSpace:
             return member_sums(self.F, labels, share, np.zeros((k, self.F.shape[1])))
         member = sp.csr_array((share, (labels, np.arange(n))), shape=(k, n))
         return _dense(member @ self.F) if sp.issparse(self.F) else (self.F.T @ member.toarray().T).T
+
+    def ahead(
+        self, labels: np.ndarray, k: int, most: int | None, few: float
+    ) -> tuple[np.ndarray, list[float]]:
+        """Make sweeps by bounds of the distances, on rows that are not long."""
+        F, w = self.F, self.weights
+        counts = np.bincount(labels[w > 0], minlength=k)
+        short = not sp.issparse(F) and F.flags.c_contiguous and F.shape[1] <= SHORT
+        if not short or not counts.all():
+            return labels, []
+        from mercer.jit import sweep
+
+        labels, n = labels.copy(), len(labels)
+        mass = np.bincount(labels, w, k)
+        sums = member_sums(F, labels, w, np.zeros((k, F.shape[1])))
+        upper, lower = np.full(n, np.inf), np.zeros(n)
+        state = sums, mass, counts, upper, lower
+        path: list[float] = []
+        square, ended = float(w @ self.lengths), False
+        while not ended and (most is None or len(path) < most):
+            room = np.empty(SWEEPS if most is None else min(SWEEPS, most - len(path)))
+            done, ended = sweep(F, w, self.lengths, labels, self.rounding, few, *state, room, LONG)
+            path += (square - room[:done]).tolist()
+        return labels, path
 
     def look(self, labels: np.ndarray, k: int, *, afresh: bool = False) -> Look:
         """Compare all points with the centres of a labelling; nothing is kept from before."""

@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr, svd
 from sklearn.base import ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer import checks, state
 from mercer.checks import random_source
@@ -44,8 +43,9 @@ from mercer.models.cluster.graph import (
     neighbour_sums,
     require_neighbours,
 )
+from mercer.models.cluster.lloyd import best_of, draw_points, lloyd, start_at
+from mercer.models.cluster.spaces import FeatureSpace
 from mercer.solvers import Cost
-from mercer.threads import one_openmp_thread
 
 # ---- From the rows of an embedding to clusters: k-means, pivots of a QR factorisation, or a turn
 
@@ -53,6 +53,7 @@ from mercer.threads import one_openmp_thread
 WAYS = ("kmeans", "discretize", "cluster_qr")
 SAME = 1e-6  # relative spread of a column up to which it is constant
 PRODUCTS = 15  # block products of a subspace iteration, as a rule
+SWEEPS = 300  # of k-means, at most
 TURNS = 100  # at most, of an embedding towards indicators; a few are the rule
 
 
@@ -68,16 +69,15 @@ def assign(
             )
         labels = _by_pivots(U) if way == "cluster_qr" else _by_turning(U, weights)
         return ordered(labels, weights, U)
-    from sklearn.cluster import KMeans
-
     # k-means++ draws from sums of weights along the rows: in an order that is their own a weight of
     # 2 draws what two rows would, and the order in which rows were given has no effect.
     order = np.argsort(U @ random_state.standard_normal(U.shape[1]), kind="stable")
-    with warnings.catch_warnings(), one_openmp_thread():
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)
-        model = KMeans(k, n_init=n_init, random_state=random_state)
-        labels = np.empty(len(U), dtype=np.int64)
-        labels[order] = model.fit_predict(U[order], sample_weight=weights[order])
+    space = FeatureSpace(np.ascontiguousarray(U[order]), weights[order])
+    starts = (draw_points(space, k, random_state) for _ in range(n_init))
+    runs = (lloyd(space, start_at(space, start, k), k, max_iter=SWEEPS) for start in starts)
+    best = best_of(runs, lambda run: run.inertia)
+    labels = np.empty(len(U), dtype=np.int64)
+    labels[order] = best.labels
     return ordered(labels, weights, U)
 
 

@@ -6,6 +6,7 @@ import math
 import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +39,8 @@ from mercer.models.density.bandwidth import (
 )
 from mercer.models.density.leave_one_out import best_factor, left_out
 from mercer.models.density.norms import as_metric
+from mercer.operators import FEW, PointsAside
+from mercer.settings import get_config
 from mercer.solvers import Cost, Solution
 
 # ---- Densities on regular grids in one or two dimensions: linear binning and one convolution by
@@ -269,6 +272,28 @@ def _taps(
 
 
 # ---- kernel density ----
+
+
+KEPT = 2**22  # numbers of training points that are kept in a second form, for few queries
+
+
+class _Aside:
+    """Training points as few queries want them, in the coordinates of their bandwidth."""
+
+    def __init__(self, now: tuple, frame: Any, kernel: Smoothing, bandwidth: Bandwidth):
+        _, used, w, _ = self.now = now
+        self.frame = frame
+        self.points = PointsAside(frame(used), w, kernel.code, frame.radius)
+        self.constant = kernel.log_normaliser(bandwidth.d) - bandwidth.log_det
+        self.constant -= _log_total(w, len(used))
+
+    def __call__(self, Q: np.ndarray) -> np.ndarray:
+        """Return the log densities."""
+        return self.points.log_sums(self.frame(Q)) + self.constant
+
+
+#: By model; of one that was fitted anew, or given other attributes, they are made anew.
+_aside: WeakKeyDictionary[Any, _Aside] = WeakKeyDictionary()
 
 
 # ---- Rows that a density keeps: read from the user, and looked at again when read from a file ----
@@ -530,7 +555,8 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     @speaks
     def _fitted(self) -> tuple[Smoothing, Bandwidth, np.ndarray, np.ndarray | None]:
         """Return kernel, bandwidth, and the rows that count with their weights."""
-        check_is_fitted(self)
+        if "bandwidth_" not in vars(self):
+            check_is_fitted(self)
         used, w = positive_rows(self.X_fit_, self.sample_weight_)
         kernel = smoothing(self.smoothing_, self._metric())
         return kernel, Bandwidth(self.bandwidth_, used.shape[1]), used, w
@@ -548,8 +574,19 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         X : array of shape (m, d)
             New points.
         """
-        kernel, bandwidth, used, w = self._fitted()
-        return self._log_density(self._rows(X, kernel, reset=False), kernel, bandwidth, used, w)
+        given = self._fitted()
+        kernel, bandwidth, used, w = given
+        Q = self._rows(X, kernel, reset=False)
+        alike = kernel.metric == "euclidean" or used.shape[1] == 1
+        held = used is self.X_fit_ and used.size <= KEPT and 32 * used.size <= get_config().memory
+        if not (alike and held) or len(Q) > FEW or get_config().engine == "torch":
+            return self._log_density(Q, *given)
+        known = _aside.get(self)
+        now = kernel.name, used, w, self.bandwidth_
+        if known is None or not all(a is b for a, b in zip(known.now, now, strict=True)):
+            known = _Aside(now, bandwidth.frame(kernel, used), kernel, bandwidth)
+            _aside[self] = known
+        return known(Q)
 
     @staticmethod
     def _log_density(

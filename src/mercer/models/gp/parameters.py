@@ -124,6 +124,13 @@ class Parameters:
         Why nothing is to be searched for; "" where there is a search.
     """
 
+    _names: list[str]
+    _kernel_names: list[str]
+    _whole: np.ndarray
+    _free: np.ndarray
+    _is_free: np.ndarray
+    _limits: dict[float, float]
+
     @speaks("GaussianProcessRegressor", unless_spoken=True)
     def __init__(
         self,
@@ -135,18 +142,11 @@ class Parameters:
         priors: Mapping[str, Any] | None = None,
         noise_bounds: tuple[float, float] = (1e-8, 1e3),
     ):
-        self.kernel, self.noise_bounds = kernel, noise_bounds
-        self._limits: dict[float, float] = {}  # of the noise, by their logarithms
-        self.noise = None if noise is None else float(noise)
-        whole, box = kernel.theta, kernel.bounds
-        self._kernel_names = list(kernel.theta_names)
-        names = list(self._kernel_names)
+        self.noise_bounds = noise_bounds
+        self._name(kernel, noise, fixed)
+        names, whole, box = self._names, self._whole, kernel.bounds
         if noise is not None:
-            names = [f"kernel__{n}" if n == "noise" else n for n in names] + ["noise"]
-            with np.errstate(divide="ignore"):
-                whole = np.append(whole, np.log(float(noise)))
             box = np.vstack([box, np.log(noise_bounds)])
-        self._names, self._whole = names, whole
         # bounds that a kernel narrows are those of its parametrisation, such as angles
         usual = (np.abs(box - np.log(DEFAULT_BOUNDS)) < NEAR).all(axis=1)
         usual[len(self._kernel_names) :] = False
@@ -157,12 +157,7 @@ class Parameters:
         )
         near = whole[:, None] + np.array([[-DRAWN, DRAWN]])
         draws = np.stack([np.maximum(box[:, 0], near[:, 0]), np.minimum(box[:, 1], near[:, 1])], 1)
-        free, limited = np.ones(len(names), dtype=bool), np.zeros(len(names), dtype=bool)
-        if self.noise == 0:
-            free[-1] = False
-        for name in as_names(fixed):
-            free[self._at(name, "fixed")] = False
-        self._is_free = free
+        limited = np.zeros(len(names), dtype=bool)
         for name, pair in self._mapping(bounds, "bounds").items():
             at = self._at(name, "bounds")
             if np.ndim(pair) > 1:
@@ -175,9 +170,7 @@ class Parameters:
             box[at] = draws[at] = np.log(limits)
             if name == "noise" and noise is not None:
                 self._limits = dict(zip(box[-1], limits, strict=True))
-        self._free = np.flatnonzero(free)
         self._limited = limited[self._free]
-        self.names = [names[i] for i in self._free]
         self.bounds, self.draws = box[self._free], draws[self._free]
         self.theta = np.clip(whole[self._free], self.bounds[:, 0], self.bounds[:, 1])
         self._priors = self._read_priors(priors)
@@ -187,6 +180,32 @@ class Parameters:
         self._others: list[np.ndarray] = []
         self.remark = self.held_because = ""
         self._first = self.theta
+
+    @classmethod
+    def held(cls, kernel: Any, noise: float | None = None, fixed: Any = ()) -> Parameters:
+        """Return parameters that are told and read, and not searched for: without limits."""
+        self = cls.__new__(cls)
+        self._name(kernel, noise, fixed)
+        self.theta = self._whole[self._free]
+        return self
+
+    def _name(self, kernel: Any, noise: float | None, fixed: Any) -> None:
+        """Note the parameters, their logarithms and which of them are free."""
+        self.kernel, self.noise = kernel, None if noise is None else float(noise)
+        self._limits = {}  # of the noise, by their logarithms
+        self._whole, self._kernel_names = kernel.theta, list(kernel.theta_names)
+        names = list(self._kernel_names)
+        if noise is not None:
+            names = [f"kernel__{n}" if n == "noise" else n for n in names] + ["noise"]
+            with np.errstate(divide="ignore"):
+                self._whole = np.append(self._whole, np.log(float(noise)))
+        self._names, self._is_free = names, np.ones(len(names), dtype=bool)
+        if self.noise == 0:
+            self._is_free[-1] = False
+        for name in as_names(fixed):
+            self._is_free[self._at(name, "fixed")] = False
+        self._free = np.flatnonzero(self._is_free)
+        self.names = [names[i] for i in self._free]
 
     # -- starts ---------------------------------------------------------------------------------
     @property

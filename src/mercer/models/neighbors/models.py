@@ -147,7 +147,13 @@ class NeighborsBase(KernelEstimator):
             )
         if points is not None:
             points, training = kernel.domain.match(points, training)
-        return find_nearest(kernel, points, training, self.diagonal_, k, known=known)
+        model = self if matrix is None and training is self.X_fit_ else None
+        return find_nearest(
+            *(kernel, points, training, self.diagonal_, k),
+            known=known,
+            model=model,
+            distances=distances,
+        )
 
     def _in_blocks(self, points: Any, k: int, *, distances: bool) -> Iterator[Any]:
         """Yield distances and positions of new points, a block of rows at a time."""

@@ -5,24 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import qr
 
 from mercer.errors import InvalidInput, who
-from mercer.estimator import Sample, beyond_features
+from mercer.estimator import Sample, beyond_features, is_plain_linear
 from mercer.kernels import Kernel
-from mercer.lapack import svd
+from mercer.lapack import heard, svd
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import gram_of
-from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
-from mercer.solvers.linear import cuts, signs_of
+from mercer.solvers import Eigen, Solution, SubspaceIteration
+from mercer.solvers.linear import cuts, leading_pairs, signs_of
 from mercer.threads import blas_for
 
 EPS = float(np.finfo(np.float64).eps)
 RANK = 1e-12  # eigenvalues below this part of the largest are rounding
 CACHED, CACHED_ROWS = 2**17, 256  # entries of a block that stays in a cache, and least rows
+TOGETHER = 2**20  # entries of a block whose products with itself keep all cores busy
+WIDTH = 512  # numbers from which on a loop over one row costs little beside its start
+SAMPLE = 256  # rows that tell whether columns are about their means
+ABOUT = 4  # times the variance that a squared mean may be: rounding then costs a digit at most
 THIN = 10  # times more rows than columns, from which on the covariance is worth it; or the reverse
 
 
@@ -144,9 +150,17 @@ class FeatureRows:
     X: Any
     weights: np.ndarray | None
 
-    @property
+    @cached_property
+    def table(self) -> np.ndarray | None:
+        """The rows themselves where they are dense and their own features."""
+        own = isinstance(self.X, np.ndarray) and is_plain_linear(self.kernel)
+        return self.X if own else None
+
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
+        if self.table is not None:
+            return self.table.shape
         K = gram_of(self.kernel, self.X)
         return K.shape[0], int(K.n_features or 0)
 
@@ -155,7 +169,9 @@ class FeatureRows:
         """The total weight."""
         return float(self.shape[0] if self.weights is None else self.weights.sum())
 
-    def blocks(self, columns: int | None = None) -> Iterator[tuple[slice, Any, np.ndarray]]:
+    def blocks(
+        self, columns: int | None = None, entries: int = CACHED
+    ) -> Iterator[tuple[slice, Any, np.ndarray]]:
         """Yield rows, their features (dense or sparse) and their weights.
 
         Few rows at a time, of which copies stay in a cache. The number of columns is given for new
@@ -164,14 +180,16 @@ class FeatureRows:
         n, D = self.kernel.domain.size(self.X), self.shape[1] if columns is None else columns
         sparse = sp.issparse(self.X)
         parts = row_blocks(n, (64 if sparse else 24) * D)
-        step = max(CACHED_ROWS, CACHED // max(1, D))
+        step = max(CACHED_ROWS, entries // max(1, D))
         if not sparse and parts[0].stop > step:
             parts = [slice(*ends) for ends in cuts(n, step)]
         for rows in parts:
             whole = rows == slice(0, n)
             part = self.X if whole else self.kernel.domain.take(self.X, rows)
-            with np.errstate(over="ignore", invalid="ignore"):
-                phi = gram_of(self.kernel, part).features()
+            phi = part
+            if self.table is None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    phi = gram_of(self.kernel, part).features()
             m = int(phi.shape[0])
             yield rows, phi, np.ones(m) if self.weights is None else self.weights[rows]
 
@@ -205,8 +223,19 @@ class FeatureRows:
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the weighted mean μ and Σ w(φ − μ)(φ − μ)ᵀ, in two passes.
 
-        The second is about the mean that the first found, up to the rounding that it tells.
+        The second is about the mean that the first found, up to the rounding that it tells. Of rows
+        about the origin, as far as a sample tells, one product is enough.
         """
+        n, table = self.shape[0], self.table
+        if table is not None and self.weights is None:
+            some = table[:: -(-n // SAMPLE)]
+            with np.errstate(over="ignore", invalid="ignore"):
+                if _near(some.mean(axis=0), some.var(axis=0)):
+                    mean = np.full(n, 1.0 / n) @ table
+                    S = table.T @ table
+                    S -= n * np.outer(mean, mean)
+                    if about_origin(mean, S, n):
+                        return mean, S
         rough, weight = self._nearer(np.zeros(self.shape[1])), self.weight
         S, step = self._about(rough)
         return rough + step / weight, S - np.outer(step, step / weight)
@@ -225,7 +254,7 @@ class FeatureRows:
         """Return Σ w(φ − c)(φ − c)ᵀ and Σ w(φ − c); sparse features are not made dense."""
         D = self.shape[1]
         S, total = np.zeros((D, D)), np.zeros(D)
-        for _, phi, w in self.blocks():
+        for _, phi, w in self.blocks(entries=TOGETHER):
             A, rest = apart(phi, centre, w)
             total += A.T @ w - w.sum() * rest
             if sp.issparse(A):
@@ -250,8 +279,10 @@ class FeatureRows:
         G = (A @ A.T).toarray() - (along[:, None] + along) + float(rest @ rest)
         return G * np.sqrt(w)[:, None] * np.sqrt(w)
 
-    def project(self, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return (φ − μ)ᵀ axes for every row."""
+    def project(self, axes: np.ndarray, mean: np.ndarray, *, near: bool = False) -> np.ndarray:
+        """Return (φ − μ)ᵀ axes for every row; of a table `near` the origin by one product."""
+        if near and self.table is not None:
+            return self.table @ axes - mean @ axes
         out = np.empty((self.kernel.domain.size(self.X), axes.shape[1]))
         for rows, phi, w in self.blocks(len(mean)):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -289,7 +320,7 @@ def apart(phi: Any, mean: np.ndarray, w: np.ndarray) -> tuple[Any, np.ndarray]:
     other columns, those of r, Σ w(φ − μ)² ≥ μ² Σ w / 2: taking r off later costs no digits.
     """
     if not sp.issparse(phi):
-        return phi - mean, np.zeros(len(mean))
+        return _less(phi, mean), np.zeros(len(mean))
     phi = sp.csr_array(phi)
     filled = sp.csr_array(((phi.data != 0).astype(float), phi.indices, phi.indptr), phi.shape)
     full = np.flatnonzero(filled.T @ w > 0.5 * w.sum())
@@ -299,6 +330,28 @@ def apart(phi: Any, mean: np.ndarray, w: np.ndarray) -> tuple[Any, np.ndarray]:
     ends = np.arange(m + 1) * len(full)
     offset = sp.csr_array((np.tile(mean[full], m), np.tile(full, m), ends), phi.shape)
     return phi - offset, rest
+
+
+def _less(table: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Return a table less one row; short rows several at a time, for each costs a start."""
+    n, d = table.shape
+    side = WIDTH // max(1, d)
+    if side < 2 or n < 2 * side or not table.flags.c_contiguous:
+        return table - row
+    out, whole = np.empty(table.shape), n - n % side
+    long, into = table[:whole].reshape(-1, side * d), out[:whole].reshape(-1, side * d)
+    np.subtract(long, np.tile(row, side), out=into)
+    np.subtract(table[whole:], row, out=out[whole:])
+    return out
+
+
+def _near(mean: np.ndarray, variance: np.ndarray) -> bool:
+    return bool((mean * mean <= ABOUT * variance).all())
+
+
+def about_origin(mean: np.ndarray, S: np.ndarray, weight: float) -> bool:
+    """Return whether taking off a mean later, of rows with the scatter S, costs no digits."""
+    return _near(mean, np.diagonal(S) / weight)
 
 
 def n_features(kernel: Kernel, X: Any) -> int | None:
@@ -367,8 +420,10 @@ def find_axes(rows: FeatureRows, k: int | None, few: SubspaceIteration | None = 
         For the leading pairs of a Gram matrix, instead of LAPACK and of the SVD.
     """
     n, D = rows.shape
-    first = rows.kernel.domain.take(rows.X, np.arange(1))
-    sparse = sp.issparse(gram_of(rows.kernel, first).features())
+    sparse = False
+    if rows.table is None:
+        first = rows.kernel.domain.take(rows.X, np.arange(1))
+        sparse = sp.issparse(gram_of(rows.kernel, first).features())
     side = min(n, D)
     few = few if n < D else None
     tall = n >= D if sparse else n >= THIN * D
@@ -381,14 +436,22 @@ def find_axes(rows: FeatureRows, k: int | None, few: SubspaceIteration | None = 
     )
     mean, S = rows.moments() if tall else (rows.mean(), np.zeros((0, 0)))
     if way == "svd":
-        _, sigma, Vt = svd(rows.centred(mean), overwrite_a=True)
+        near = rows.centred(mean)
+        if n > D:  # its triangle has the same axes, and one side of them is not asked for
+            near = heard(qr, near, mode="r", overwrite_a=True, check_finite=False)[0][:D]
+        _, sigma, Vt = svd(near, overwrite_a=True)
         values = without_rounding(sigma**2, Vt.T, mean, rows.weight, squared=False)
         return Axes(values, Vt.T, mean, float((sigma**2).sum()), way)
     S = S if tall else rows.inner(mean)
     total = max(0.0, float(np.trace(S)))
+    count, solution = side if k is None else min(k, side), None
     with blas_for(side):
-        solution = (few or DenseEigen()).solve(Eigen(S, None if k is None or k >= side else k))
-    values, V = np.maximum(solution.value.values, 0.0), solution.value.vectors
+        if few is None:
+            values, V = leading_pairs(S, count)
+        else:
+            solution = few.solve(Eigen(S, count))
+            values, V = solution.value.values, solution.value.vectors
+    values = np.maximum(values, 0.0)
     if wide:
         w = np.ones(n) if rows.weights is None else rows.weights
         good = values > 32 * EPS * float(values.max(initial=0.0))
@@ -397,8 +460,7 @@ def find_axes(rows: FeatureRows, k: int | None, few: SubspaceIteration | None = 
     values = without_rounding(values, V, mean, rows.weight)
     if wide:
         V = V * (values > 0)
-    iterated = None if few is None else solution
-    return Axes(values, V, mean, total, way, iterated, S if tall else None)
+    return Axes(values, V, mean, total, way, solution, S if tall else None)
 
 
 def by_features(data: Sample, want: Wanted, *, few: SubspaceIteration | None = None) -> Components:

@@ -82,6 +82,22 @@ def centre_in_place(K: Any, centred: CentredGram) -> Operator:
     return K
 
 
+class CentredArray(Operator):
+    """The centred matrix, written out."""
+
+    symmetric = psd = in_memory = True
+
+    def __init__(self, K: Any):
+        self.array, self.shape = K.array, K.shape
+
+    def _matmul(self, V: np.ndarray) -> np.ndarray:
+        return times(self.array, V)
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal."""
+        return self.array.diagonal().copy()
+
+
 # ---- dual ----
 
 
@@ -145,6 +161,9 @@ def by_subspace(
     if nothing is not None:
         return _finish(data, centred, total, size, nothing, want, "subspace")
     rounding = 16 * EPS * size / total  # of the products: no residual gets far below it
+    form: Operator = centred
+    if isinstance(K, Dense):  # it is read again and again, so that centring it once costs nothing
+        form = CentredArray(centre_in_place(K, centred))
     solver = SubspaceIteration(
         tol=max(tol or TOL, rounding),
         max_iter=max_iter or 500,
@@ -154,7 +173,7 @@ def by_subspace(
     )
     while True:
         try:
-            solution = solver.solve(Eigen(centred, count))
+            solution = solver.solve(Eigen(form, count))
         except NotPositiveDefinite as error:
             raise _indefinite(kernel, float(error.smallest_eigenvalue or 0)) from None
         products += solution.n_iter

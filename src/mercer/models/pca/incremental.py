@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.linalg import qr, solve_triangular
 from mercer.domains import concatenate
 from mercer.errors import NotPositiveDefinite, speaks, who
 from mercer.kernels import Kernel
-from mercer.lapack import dpstrf, heard, svd
+from mercer.lapack import dpotrf, dpstrf, heard, svd
 from mercer.memory import require_memory
 from mercer.models.pca.components import (
     EPS,
@@ -237,13 +237,18 @@ class SpanBasis:
 
 
 def _factor(S: np.ndarray, top: float) -> np.ndarray:
-    """Return R with RᵀR = S by pivoted Cholesky, until rounding of the largest eigenvalue is left.
+    """Return R with RᵀR = S by Cholesky, with pivots where S is singular but for rounding.
 
-    Higham, Analysis of the Cholesky decomposition of a semi-definite matrix (1990).
+    They end where rounding of the largest eigenvalue is left: Higham, Analysis of the Cholesky
+    decomposition of a semi-definite matrix (1990).
     """
     if top == 0:
         return np.zeros((0, len(S)))
-    U, order, rank, _ = dpstrf(S, tol=max(32, len(S)) * EPS * top)
+    nothing = max(32, len(S)) * EPS * top
+    U, info = dpotrf(S)
+    if info == 0 and float(np.diagonal(U).min()) ** 2 > nothing:
+        return U
+    U, order, rank, _ = dpstrf(S, tol=nothing)
     R = np.empty((rank, len(S)))
     R[:, order - 1] = np.triu(U)[:rank]
     return R
@@ -315,7 +320,7 @@ class Stream:
     def state(self) -> dict[str, Any]:
         """Return all but the points as plain numbers and arrays, fit for a model file."""
         return {
-            "count": asdict(self.moments.count),
+            "count": dict(vars(self.moments.count)),
             "mean": self.moments.mean,
             "factor": self.moments.R,
             "basis": None if self.basis is None else self.basis.L,

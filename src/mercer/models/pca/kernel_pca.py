@@ -92,7 +92,7 @@ def check_components(model: Any, kernel: Kernel) -> Wanted:
 # ---- Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned ----
 
 
-SMALL = 280  # points up to which all eigenvalues cost less than products with the matrix
+SMALL = 320  # points up to which LAPACK takes less time than products with the matrix
 FEW = 400  # points up to which their matrix is decomposed faster than features that are not few
 OPEN = 2000  # the same where a share of the variance is asked for
 WIDE = 2  # so many times more features than points, or columns, are worth centring one by one
@@ -250,7 +250,7 @@ class KernelPCA(Projections, KernelEstimator):
         K; `approximation_error_` tells what it left out. "auto": "features" where the kernel has
         no more than twice as many features as there are points, or columns, and they fit the
         memory budget: features are centred before they are multiplied, so that points far from 0
-        keep their digits. Else, where K fits, "dense" for n ≤ 500 points (2000 where a share of
+        keep their digits. Else, where K fits, "dense" for n ≤ 320 points (2000 where a share of
         the variance is asked for), or more than n/10 components, or "subspace". Where K does not
         fit, "subspace" in tiles if `n_components` is a number and it is expected to take less than
         ten minutes, else "cholesky".
@@ -448,10 +448,10 @@ class KernelPCA(Projections, KernelEstimator):
             study = Study(kernel, X)
             self.plan_ = followed(partial(plan_components, self), study, auto)
             found = decompose(self, Sample(kernel, X, None, weights), want, self.plan_.method)
-            if found.axes is None:  # features are centred before they are multiplied
-                tell_rounding(kernel, X, lengths)
-            self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
+            if found.axes is None:  # features are centred before they are multiplied
+                tell_rounding(kernel, X, lengths, found.total / total)
+            self._store(kernel, found, None if weights is None else weights.copy())
             self._store_shares(found, total)
             if positions is not None:
                 self.X_fit_ = kernel.domain.renumber(self.X_fit_, positions)

@@ -17,6 +17,7 @@ from mercer.models.pca.components import (
     EPS,
     Axes,
     FeatureRows,
+    about_origin,
     certificate,
     find_axes,
     without_rounding,
@@ -24,8 +25,11 @@ from mercer.models.pca.components import (
 from mercer.models.pca.incremental import COLUMNS, Count, Stream
 from mercer.models.pca.kernel_pca import COMPONENTS, wanted
 from mercer.solvers.linear import signs_of
+from mercer.threads import blas_for
 
 SQUARES = (1e-145, 1e145)  # entries between these have squares, and sums of them
+ROW = 50_000  # products of a scatter that a row of a small matrix stands for, to BLAS
+LINEAR = Linear()
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
@@ -127,19 +131,52 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         PCA
             The fitted model itself.
         """
+        self._fit(X, sample_weight)
+        return self
+
+    @speaks("PCA")
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Find the components and return the coordinates of the rows, shape (n, k).
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+            The rows.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            The coordinates, as `transform` returns them.
+        """
+        Z = self._fit(X, sample_weight, coordinates=sample_weight is None)
+        return self.transform(X) if Z is None else Z  # of weights, rows of weight 0 as well
+
+    def _fit(self, X: Any, sample_weight: Any, coordinates: bool = False) -> np.ndarray | None:
+        """Find the components, and return the coordinates of the rows where they are asked for."""
         with self._all_or_nothing(X):
             X, w = self._rows(X, sample_weight, reset=True)
-            want = wanted(self.n_components)
-            rows = FeatureRows(Linear(), X, w)
-            found = find_axes(rows, want.count)
-            V, mean, S = found.V, found.mean, found.scatter
-            SV = rows.pull(rows.project(V, mean), mean) if S is None else S @ V
-            apart = SV - V * found.values
-            self._store(found, Count.of(X.shape[0], w), apart)
-            left = Stream.after(found, rows)
-            if left is not None:
-                self.batches_ = left.state()
-        return self
+            n, d = X.shape
+            with blas_for(n * d * d // ROW):
+                want = wanted(self.n_components)
+                rows = FeatureRows(LINEAR, X, w)
+                found = find_axes(rows, want.count)
+                mean, S, k = found.mean, found.scatter, want.cut(found.values, found.total)
+                V = found.V[:, :k]
+                SV = rows.pull(rows.project(V, mean), mean) if S is None else S @ V
+                apart = SV - V * found.values[:k]
+                self._store(found, Count.of(n, w), apart)
+                left = Stream.after(found, rows)
+                if left is not None:
+                    self.batches_ = left.state()
+                if not coordinates:
+                    return None
+                near = S is not None and about_origin(mean, S, rows.weight)
+                Z = rows.project(self.components_.T, mean, near=near)
+        return Z / self._scales() if self.whiten else Z
 
     @speaks("PCA")
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -177,7 +214,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
                 if name in before:
                     setattr(self, name, before[name])
             X, w = self._rows(X, sample_weight, reset=state is None)
-            kernel = Linear()
+            kernel = LINEAR
             stream = Stream.start(kernel, X, True)
             if state is not None:
                 stream = Stream.from_state(state, None)
@@ -194,8 +231,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     @speaks("PCA")
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
         checks.check_parameters(self)
-        X = self._check_X(X, Linear(), reset=reset)
-        size = largest(X)
+        X = self._check_X(X, LINEAR, reset=reset)
+        size = 1.0 if _has_squares(X) else largest(X)
         if size > SQUARES[1] or 0 < size < SQUARES[0]:
             raise InvalidInput(
                 f"PCA: the largest entry is {size:.3g}, and squares of such numbers are out of the "
@@ -208,7 +245,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
 
     @speaks("PCA")
     def _store(self, found: Axes, count: Count, apart: np.ndarray) -> None:
-        """Keep what was found; `apart` is S V − V diag(λ)."""
+        """Keep what was found; `apart` is S V − V diag(λ), of the axes that are kept at least."""
         values, total, mean = found.values, found.total, found.mean
         k = wanted(self.n_components).cut(values, total)
         V, values = found.V[:, :k] * signs_of(found.V[:, :k]), values[:k]
@@ -234,9 +271,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             The rows.
         """
         check_is_fitted(self)
-        X = self._check_X(X, Linear(), reset=False)
+        X = self._check_X(X, LINEAR, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            Z = FeatureRows(Linear(), X, None).project(self.components_.T, self.mean_)
+            Z = FeatureRows(LINEAR, X, None).project(self.components_.T, self.mean_)
         if not np.isfinite(Z).all():
             i = int(np.argmin(np.isfinite(Z).all(axis=1)))
             raise InvalidInput(
@@ -282,9 +319,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             rows.
         """
         check_is_fitted(self)
-        X = self._check_X(X, Linear(), reset=False)
+        X = self._check_X(X, LINEAR, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            out = FeatureRows(Linear(), X, None).off_plane(self.components_.T, self.mean_)
+            out = FeatureRows(LINEAR, X, None).off_plane(self.components_.T, self.mean_)
         if not np.isfinite(out).all():
             i = int(np.argmin(np.isfinite(out)))
             raise InvalidInput(
@@ -320,3 +357,15 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
 
     def __sklearn_is_fitted__(self) -> bool:
         return "components_" in vars(self)
+
+
+def _has_squares(X: Any) -> bool:
+    """Whether the sum of the squares of a table tells that its largest entry is within `SQUARES`.
+
+    It says nothing of sparse rows, and of those that are near an end.
+    """
+    if not isinstance(X, np.ndarray):
+        return False
+    with np.errstate(over="ignore", under="ignore"):
+        square = float(np.vdot(X, X))
+    return X.size * SQUARES[0] ** 2 <= square <= SQUARES[1] ** 2

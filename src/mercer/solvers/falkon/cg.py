@@ -15,6 +15,7 @@ from mercer.threads import Ticker
 
 CHECK = 20  # iterations between two true residuals
 SLOW = 15  # iterations from which the speed is judged
+NEARER = 0.1  # the part of an excess that a step is to leave, or iterations take over
 SAME = 1e-12  # part of a risk by which rounding may change it
 FINEST = 1e-8  # tolerance to the square of which risks are told from 0
 
@@ -118,8 +119,41 @@ class FalkonCG:
         )
         return replace(s, live=first.live & (excess > 1.0), begun=excess)
 
+    def leap(self, s: KrylovState, solve: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
+        """Return a start near the solution, by a solver of this system that rounds."""
+        first = self.start()
+        live = first.live & (s.best > 1.0)
+        s, before = (
+            replace(s, X=put(s.X, live, 0.0), R=put(s.R, live, self.system.B[:, live])),
+            np.inf,
+        )
+        while live.any() and not self.limit:
+            at = np.flatnonzero(live)
+            s = replace(s, X=put(s.X, at, s.X[:, at] + solve(s.R[:, at])))
+            s, excess = self._look(replace(s, iteration=s.iteration + 1), at)
+            live = put(np.zeros_like(live), at, excess[at] > 1.0)
+            s = replace(
+                s, live=live, wait=np.zeros_like(live), begun=np.where(live, excess, s.begun)
+            )
+            worst = float(s.residual.max(initial=0.0))
+            self.ticker.tell(f"iteration {s.iteration}, residual {worst:.1e} of {self.tol:.0e}")
+            if self.callback is not None:
+                self.callback(s.iteration, worst)
+            if live.any() and s.iteration >= self.max_iter:
+                self.limit = f"{self.max_iter} iterations"
+            elif live.any() and self.clock.late:
+                self.limit = "time"
+            self.keep(s, bool(self.limit))
+            most = float(excess[at].max())
+            if not most < NEARER * before:
+                break
+            before = most
+        return s
+
     def go(self, s: KrylovState, apply: Callable[[np.ndarray], np.ndarray]) -> KrylovState:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
+        if s.live.any():
+            self.system.rows.repeated = True
         try:
             while s.live.any() and not s.slow and not self.limit:
                 s = self._iterate(s, apply)
@@ -209,6 +243,11 @@ class FalkonCG:
         least = max(self.tol, FINEST) ** 2 * self.system.start[at] / self.system.units[at] ** 2
         allowed = self.tol * np.maximum(np.maximum(risk, least), TINY) + noise
         return np.asarray(np.maximum(residual / self.tol, np.sqrt(gap / allowed)))
+
+    def unsolved(self, s: KrylovState) -> np.ndarray:
+        """Return which targets are above what is allowed, without what rounding is allowed."""
+        strict = self.excess(np.arange(len(s.best)), s.residual, s.gap, s.risk, 0.0 * s.risk)
+        return np.asarray((s.best > 1.0) | (strict > 1.0))
 
     def _look(self, s: KrylovState, at: np.ndarray) -> tuple[KrylovState, np.ndarray]:
         """Return the state with what is true of some columns, the best kept, and the excesses."""

@@ -15,6 +15,7 @@ from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import put, rounded
+from mercer.solvers.falkon.normal import ROUNDING
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     SEED,
@@ -22,7 +23,7 @@ from mercer.solvers.falkon.preconditioner import (
     KrillPreconditioner,
     probe,
 )
-from mercer.solvers.falkon.problem import ROUNDING, Centred, Passes, Saving
+from mercer.solvers.falkon.problem import Centred, Passes, Saving
 from mercer.solvers.falkon.solver import falkon_cost
 from mercer.solvers.falkon.steps import (
     Bends,
@@ -493,4 +494,4 @@ def falkon_newton_cost(
     facts: Facts, rates: Rates | None, sketch: Any = None, *, centers: int = 1
 ) -> Cost:
     """What `Falkon` takes, but for the passes of all Newton steps."""
-    return falkon_cost(facts, rates, sketch, centers=centers, passes=NEWTON_PASSES)
+    return falkon_cost(facts, rates, sketch, centers=centers, passes=NEWTON_PASSES, squares=False)

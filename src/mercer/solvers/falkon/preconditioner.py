@@ -13,7 +13,7 @@ from mercer.lapack import MANY, dlauum, dpotrf, dtrmm, dtrsm
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.solvers.falkon.steps import RowSketch
-from mercer.solvers.linear import DeviceBuffer, cuts, fortran_float64, potrf, restore
+from mercer.solvers.linear import TINY, DeviceBuffer, cuts, fortran_float64, mirror, potrf, restore
 
 # ---- Two triangular factors in one m × m array of NumPy's, by LAPACK in place ----
 
@@ -84,6 +84,11 @@ class HostBuffer:
         solve = dtrsm if len(self.a) > MANY else blas.dtrsm
         return np.asarray(solve(1.0, self.a, V, lower=0, trans_a=int(transpose)))
 
+    def triangle(self) -> np.ndarray:
+        """Return L, with other numbers above the diagonal; until anything else is asked."""
+        self._set(self._low)
+        return self.a
+
     def _set(self, diagonal: np.ndarray) -> None:
         np.einsum("ii->i", self.a)[...] = diagonal
 
@@ -93,6 +98,7 @@ class HostBuffer:
 
 EPS = float(np.finfo(np.float64).eps)
 SINGLE = 2.0 * float(np.finfo(np.float32).eps)  # of rounding of kernel values made of distances
+INVERSE = 4  # iterations for the least eigenvalue, to within a factor of two or so
 RUNGS = (1.0, 10.0, 1e2, 1e3, 1e4, 1e5)  # times m·eps·mean(diagonal): what may be added to K_ZZ
 
 
@@ -122,7 +128,7 @@ class FalkonPreconditioner:
 
     @speaks("Falkon", unless_spoken=True)
     def __init__(self, gram: Any, weight: float = 0.0):
-        self.m = int(gram.shape[0])
+        self.m, self._least = int(gram.shape[0]), 0.0
         self.buffer: Any = DeviceBuffer(gram) if is_torch(gram) else HostBuffer(gram)
         self._update: tuple[np.ndarray, float] | None = None
         diagonal = self.buffer.diagonal()
@@ -146,6 +152,19 @@ class FalkonPreconditioner:
             f"has no Cholesky factor after a jitter of {self.jitter:.3g}. Test the kernel with "
             "mercer.check_kernel."
         )
+
+    def least(self) -> float:
+        """Return about the least eigenvalue of K_ZZ + δI, at least δ, by inverse iterations."""
+        if self._least:
+            return self._least
+        v = np.random.default_rng(SEED).standard_normal((self.m, 1))
+        for _ in range(INVERSE):
+            v /= max(float(np.linalg.norm(v)), TINY)
+            half = self.buffer.solve_lower(v)
+            v = self.buffer.solve_lower(half, transpose=True)
+        grown = float(np.einsum("ij,ij->", half, half))
+        self._least = max(self.delta, 0.5 / grown if grown > 0 else 0.0)
+        return self._least
 
     def prepare(
         self, total: float, alpha: float, offset: bool = False, d: np.ndarray | None = None
@@ -211,6 +230,21 @@ FINE = 0.1  # part of alpha up to which M may be rounded
 KRILL_RUNGS = (1.0, 1e2, 1e4, 1e6)  # times eps·trace(M): what may be added to M
 
 
+def regular_factor(M: np.ndarray, alpha: float) -> bool:
+    """Factorise M + alpha·I in place, with a little more where it is singular.
+
+    Of M the lower triangle is read, and in Fortran order; False where there is no factor.
+    """
+    trace = float(np.trace(M))
+    kept = np.diagonal(M) + alpha
+    mirror(M.T)
+    for rung in KRILL_RUNGS:
+        restore(M, kept + (rung * EPS * trace if trace > 0 else float(alpha == 0)))
+        if potrf(M):
+            return True
+    return False
+
+
 class KrillPreconditioner:
     """P = GᵀG + α(K_ZZ + δI) with G = ΦW^½K, Φ a sparse sign embedding of the n rows in 2m.
 
@@ -242,17 +276,12 @@ class KrillPreconditioner:
         else:
             S = solve(G, overwrite=True)
             M = np.dot(S, S.T).T  # in Fortran order
-        trace = float(np.trace(M))
-        kept = np.diagonal(M) + alpha
         self.factor = M
-        for rung in KRILL_RUNGS:
-            restore(M, kept + (rung * EPS * trace if trace > 0 else float(alpha == 0)))
-            if potrf(M):
-                return
-        raise NotPositiveDefinite(
-            "Falkon: the sketched system has no Cholesky factor; use a larger alpha, or test the "
-            "kernel with mercer.check_kernel."
-        )
+        if not regular_factor(M, alpha):
+            raise NotPositiveDefinite(
+                "Falkon: the sketched system has no Cholesky factor; use a larger alpha, or test "
+                "the kernel with mercer.check_kernel."
+            )
 
     @classmethod
     def of(cls, system: Any) -> KrillPreconditioner:

@@ -15,8 +15,9 @@ from mercer.domains.blocks import no_weight
 from mercer.engines import Checkpoint, fingerprint
 from mercer.errors import InvalidInput, speaking_for, who
 from mercer.solvers.base import column_norms
+from mercer.solvers.falkon.normal import ROUNDING, NormalEquations, takes_squares, ways_of_squares
 from mercer.solvers.falkon.preconditioner import EPS, FalkonPreconditioner
-from mercer.solvers.falkon.steps import Products, Residuals, RightSides
+from mercer.solvers.falkon.steps import NormalSides, Products, Residuals, RightSides
 
 # ---- How Falkon uses a checkpoint: of which problem and data it is, and when it is written ----
 
@@ -129,7 +130,6 @@ def _same(A: np.ndarray, B: np.ndarray, tol: float) -> bool:
 # ---- falkon problem ----
 
 
-ROUNDING = 10.0  # of how many sizes rounding may be
 CANCELS = 0.1  # of KᵀWy that is left without the mean, below which digits were lost
 
 
@@ -265,30 +265,71 @@ class CentredSystem(Passes):
     b = (Σwy − cᵀa)/Σw. Without an offset c, ȳ and b are 0.
     """
 
-    def __init__(self, problem: Centred, saving: Saving | None = None):
+    def __init__(self, problem: Centred, saving: Saving | None = None, tol: float = 0.0):
         gram = problem.checked(who())
         super().__init__(problem)
-        self._first_pass(Saving(None, problem) if saving is None else saving)
-        self.preconditioner = FalkonPreconditioner(gram, self.weight)
+        self.tol, self.normal = tol, None
+        self.preconditioner: Any = None
+        self.ways = ["normal"] if takes_squares(self.rows) else []
+        known = hasattr(self.rows, "w")
+        if self.ways:  # one pass or three: values that cost little are not worth new memory
+            costly = getattr(getattr(self.rows, "bound", None), "tile_entries", None)
+            self.rows.repeated = costly is not None
+        if self.ways and (known or not self.single):
+            # The ridge of float32 rows depends on the weights.
+            w = self.rows.w if known else None
+            self.total = float(self.rows.n if w is None else np.sum(w))
+            self.preconditioner = FalkonPreconditioner(gram, self.weight)
+            self.ways = ways_of_squares(self)
+        square = self._first_pass(Saving(None, problem) if saving is None else saving)
+        if self.preconditioner is None:
+            self.preconditioner = FalkonPreconditioner(gram, self.weight)
+        if square is not None:
+            self.normal = NormalEquations(square, self, self.ways[0])
 
-    def _first_pass(self, saving: Saving) -> None:
-        G, sums = saving.first(lambda: self.pull(None, RightSides(self.t)))
+    def sides(self, way: str) -> NormalSides:
+        """Return the step of a pass for normal equations."""
+        lower = self.preconditioner.buffer.triangle() if way == "whitened" else None
+        return NormalSides(self.t, self.m, lower, np.float32 if way == "single" else np.float64)
+
+    def equations(self, way: str) -> NormalEquations:
+        """Return the normal equations, from a pass of their own where the first was another."""
+        if self.normal is None or self.normal.way != way:
+            G, _ = self.pull(None, self.sides(way))
+            self.normal = NormalEquations(G[:, : self.m], self, way)
+        return self.normal
+
+    def _first_pass(self, saving: Saving) -> np.ndarray | None:
+        square = None
+
+        def pull() -> tuple[np.ndarray, np.ndarray]:
+            nonlocal square
+            if not self.ways:
+                return self.pull(None, RightSides(self.t))
+            G, sums = self.pull(None, self.sides(self.ways[0]))
+            square = G[:, : self.m]
+            return G[:, self.m :], sums
+
+        G, sums = saving.first(pull)
         self.total, wy = float(sums[0]), sums[1 : 1 + self.t]
         self.check_total(self.total)
         self.mean = wy / self.total if self.offset else np.zeros(self.t)
         self.c = G[:, -1:] / self.total if self.offset else np.zeros((self.m, 1))  # c/Σw
         self.B = G[:, :-1] - self.c * wy
         self.start = 0.5 * (sums[1 + self.t :] - self.mean * wy)  # the risks at a = 0
+        self.lengths = np.sqrt(sums[1 + self.t :])  # of what sums are made of
         size = column_norms(G[:, :-1])
         if (column_norms(self.B) < CANCELS * size).any():  # a mean far from 0: subtract it first
             step = Residuals(self.mean, tuple(range(self.t)), np.zeros(self.t))
             R, rest = self.pull(np.zeros((self.m, self.t)), step)
             self.B, self.start = R - self.c * rest[: self.t], rest[self.t : 2 * self.t]
+            self.lengths = np.sqrt(2.0 * self.start)
         # The certificate is relative to KᵀW(y − ȳ); where that is rounding there is nothing to do.
         self.B[:, column_norms(self.B) <= 1e-14 * size] = 0.0
         self.norms = column_norms(self.B)
         self.units = np.where(self.norms > 0, self.norms, 1.0)
         self.B /= self.units
+        return square
 
     def product(self, P: np.ndarray) -> np.ndarray:
         """Return the system's matrix times P, in one pass."""
@@ -313,10 +354,14 @@ class CentredSystem(Passes):
         return np.asarray(np.einsum("ij,ij->j", half, half) / (2.0 * self.alpha))
 
     def look(self, X: np.ndarray, chosen: np.ndarray) -> CentredPoint:
-        """Return the residuals at X afresh, and what they say; a pass.
+        """Return the residuals at X afresh, and what they say; a pass, unless sums say as much.
 
         X has a column for each of the chosen targets, in units of the norms.
         """
+        known = None if self.normal is None else self.normal.look(X, chosen)
+        return self._pass_at(X, chosen) if known is None else CentredPoint(*known)
+
+    def _pass_at(self, X: np.ndarray, chosen: np.ndarray) -> CentredPoint:
         scaled = X * self.norms[chosen]
         P, norms = self.preconditioner, self.units[chosen]
         # |Σ kᵢⱼaⱼ| is rounded by eps·√Σ(kᵢⱼaⱼ)², kᵢⱼ² ≤ k(xᵢ, xᵢ)k(zⱼ, zⱼ)

@@ -17,6 +17,7 @@ from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import FalkonCG, KrylovState
+from mercer.solvers.falkon.normal import AGAIN, MATRICES, ROOMS, ROUNDING, SQUARED, NormalEquations
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     RATIO,
@@ -28,7 +29,7 @@ from mercer.solvers.falkon.preconditioner import (
     sample_size,
     sample_worth,
 )
-from mercer.solvers.falkon.problem import ROUNDING, Centred, CentredSystem, Saving
+from mercer.solvers.falkon.problem import Centred, CentredSystem, Saving
 from mercer.solvers.linear import TINY
 
 PATIENCE = 60  # iterations that a sketch and those with it would take
@@ -36,10 +37,10 @@ PATIENCE = 60  # iterations that a sketch and those with it would take
 
 @dataclass(frozen=True)
 class Falkon:
-    """Solve `Centred` least squares by preconditioned conjugate gradients: a pass an iteration.
+    """Solve `Centred` least squares: normal equations of one pass, or conjugate gradients.
 
     All targets advance together and leave the block when they are done. Before a target is called
-    converged its residual r = KᵀW(y − Ka − b) − alpha·K_ZZ a is recomputed by a pass of its own;
+    converged its residual r = KᵀW(y − Ka − b) − alpha·K_ZZ a is recomputed, as a rule by a pass;
     one whose recurrence had drifted is restarted. Converged means two things:
 
         ‖r‖ ≤ tol·‖KᵀW(y − ȳ)‖,   rᵀ(K_ZZ + δI)⁻¹r / (2 alpha) ≤ tol·risk,
@@ -57,13 +58,20 @@ class Falkon:
     features that cost nothing where K_ZZ is nearly singular. What they do to f weighs Σw·ε²·‖a‖²/2
     in the mean, and this is a part of the problem: δ has Σw·ε²/alpha more, in the residual too.
 
+    With up to some thousand centres the first pass adds up KᵀWK as well, by products of matrices,
+    and a Cholesky factor of it is a solve; in float32, or with rows that are whitened by L⁻¹ with
+    LLᵀ = K_ZZ + δI, where that is better. What rounding may do to sums in float64 has a bound:
+    where it is far below what is allowed they tell the residual and the gap, else passes of their
+    own do, and refine. What is not solved so is iterated.
+
     The preconditioner is that of `FalkonPreconditioner`, or, where rows can be drawn at little
     cost, the better one of a sample of 8m of them. Where iterations make little progress all rows
     are taken if they are no more than that, which is a direct solve, else a sketch of them
     (`KrillPreconditioner`), and in the end all rows if memory has room for n·m numbers.
 
-    Cost: n·m kernel values an iteration, ten to twenty iterations as a rule; m³ flops before, one
-    m × m matrix.
+    Cost: n·m² flops and n·m kernel values, one to three times, and some m × m matrices; or n·m
+    kernel values an iteration, ten to twenty iterations as a rule, m³ flops before, one m × m
+    matrix.
 
     Parameters
     ----------
@@ -96,7 +104,7 @@ class Falkon:
     >>> rows = row_pass(k, X, Z, np.sin(6 * X))
     >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-3, offset=True))
     >>> solution.converged, solution.residual < 1e-6, solution.extra["preconditioner"]
-    (True, True, 'sampled')
+    (True, True, 'normal')
     >>> solution.gap < 1e-6 * solution.primal
     True
     """
@@ -127,14 +135,15 @@ class Falkon:
             residual, ``primal`` the sum of the risks, ``gap`` that of the duality gaps and ``dual``
             their difference. ``extra`` holds "residuals" and "gaps", one a target and relative to
             ‖KᵀW(y − ȳ)‖ and to the risk, "rounding", the part of the risk by which a gap may be
-            rounded, "passes" over the rows, the last "preconditioner" ("falkon", "sampled", "krill"
-            or "whole") and the "jitter" δ, of which float32 rows have more.
+            rounded, "passes" over the rows, the last "preconditioner" ("single",
+            "normal" or "whitened" for equations of one pass, "falkon", "sampled", "krill" or
+            "whole") and the "jitter" δ, of which float32 rows have more.
         """
         clock = Clock(self.max_time)
         saving = Saving(self.checkpoint, problem, "Falkon")
         saved = saving.load()
         with saving.resumable():
-            system = CentredSystem(problem, saving)
+            system = CentredSystem(problem, saving, self.tol)
             run = FalkonCG(system, self.tol, self.max_iter, clock, self.callback)
             if saved is None:
                 s = self._run(run, run.start(), "", saving)
@@ -145,8 +154,7 @@ class Falkon:
                 s = KrylovState(**saved)
                 s = self._run(run, s if same else run.retake(s), name, saving, same)
         every, squares = np.arange(system.t), system.units**2
-        open_ = run.excess(every, s.residual, s.gap, s.risk, np.zeros(system.t)) > 1.0
-        unsolved = (s.best > 1.0) | open_
+        unsolved = run.unsolved(s)
         left = int(unsolved.sum())
         # What rounding may hide of a gap is told; of a target that is solved up to the tolerance.
         most = np.where(unsolved, np.inf, self.tol * s.risk)
@@ -197,10 +205,15 @@ class Falkon:
             if made is None:  # says what it would take
                 run.name, made = "krill", KrillPreconditioner.of(system)
             run.patience = PATIENCE if names and run.name != "krill" else np.inf
+            if isinstance(made, NormalEquations) and not going:
+                s = run.leap(s, made.solve)
             s = run.go(s if going else run.begin(s, made.apply), made.apply)
+            if run.name in system.ways:  # what rounds more than is allowed is begun anew
+                s = replace(s, best=np.where(run.unsolved(s), np.maximum(s.best, 2.0), s.best))
             if run.limit or not names or not (s.best > 1.0).any():
                 break
-            s = run.anew(s) if s.slow and run.name == "falkon" else run.retake(s)
+            again = run.name in system.ways or (s.slow and run.name == "falkon")
+            s = run.anew(s) if again else run.retake(s)
             going = False
         if not run.limit and not s.slow:
             keep(s, saving.file is not None)
@@ -209,6 +222,9 @@ class Falkon:
     @staticmethod
     def _made(system: CentredSystem, name: str) -> Any:
         """Return a preconditioner by its name, None where it cannot be had."""
+        if name in system.ways:
+            made = system.equations(name)
+            return made if made.good else None
         if name == "falkon":
             return Falkon._own(system)
         if name == "krill":
@@ -260,9 +276,9 @@ def _preconditioners(system: CentredSystem) -> list[str]:
     few, room = n <= RATIO * m, known and sample_size(system, whole=True) > 0
     first = "sampled" if sample_size(system) and sample_worth(m, n) else "falkon"
     if few and room:
-        return list(dict.fromkeys([first, "sampled"]))
+        return [*system.ways, *dict.fromkeys([first, "sampled"])]
     sketch = ["krill"] if KrillPreconditioner.fits(system.preconditioner) else []
-    return [first, *sketch, *(["whole"] if room else [])]
+    return [*system.ways, first, *sketch, *(["whole"] if room else [])]
 
 
 def _exact_fits(system: CentredSystem) -> bool:
@@ -295,8 +311,9 @@ def falkon_cost(
     *,
     centers: int = 1,
     passes: int = FALKON_PASSES,
+    squares: bool = True,
 ) -> Cost:
-    """m³ operations for the preconditioner in one m × m matrix, nm kernel values a pass."""
+    """Normal equations, nm² operations and some passes; or m³ and nm kernel values a pass."""
     n, m, t = facts.n, centers, facts.outputs + 1
     host = facts.device is None
     entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
@@ -312,12 +329,17 @@ def falkon_cost(
     sample = 8.0 * m * (min(n, RATIO * m) + 4 * m)
     drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4
     more = 1.4 * m * m + 300 * m * t + band + 2**19
+    most = AGAIN if facts.stream else SQUARED
+    squares = squares and host and m <= most and 8 * MATRICES * m * m + ROOMS <= facts.budget // 4
+    more += 8 * MATRICES * m * m + ROOMS if squares else 0
     more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
     if rates is None:
         return Cost(needed, None, more)
     gemm = rates.gemm_single if facts.itemsize == 4 else rates.gemm
     values, product = sketch.rate.seconds(n * m, n), 4.0 * n * m * t / gemm
     setup = m**3 / rates.potrf + sketch.rate.seconds(0.5 * m * m, m)
+    if squares:
+        return Cost(needed, setup + 2.0 * values + float(n) * m * m / rates.gemm, more)
     again = 1 if kept else passes
     reads = 2.0 * passes * stored / rates.read if kept else 0.0
     return Cost(needed, setup + again * values + passes * product + reads, more)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import beside, is_torch, to_host
-from mercer.engines.passes import Scattered
+from mercer.engines.passes import RowSquares, Scattered
 from mercer.losses import Logistic, Loss
 from mercer.solvers.risk import log_softmax
 
@@ -66,6 +66,30 @@ class RightSides(RowStep):
         one = xp.ones_like(y[:, :1])
         G = xp.concatenate([weigh(w, y), weigh(w, one)], 1)
         return G, xp.concatenate([G[:, -1].sum()[None], G[:, :-1].sum(0), (G[:, :-1] * y).sum(0)])
+
+
+@dataclass(frozen=True, eq=False)
+class NormalSides(RightSides):
+    """G = [WK, Wy, w], so that KᵀG begins with KᵀWK, and the sums of `RightSides`.
+
+    With L the first columns are WKL⁻ᵀ, and KᵀG begins with L⁻¹KᵀWKL⁻ᵀ. `squares` is the precision
+    in which these are multiplied and added up.
+    """
+
+    m: int
+    lower: np.ndarray | None = None
+    squares: Any = np.float64
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        width, n_sums = RightSides(self.t).sizes
+        return self.m + width, n_sums
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sums."""
+        G, sums = RightSides(self.t)(F, y, w, xp)
+        return RowSquares(w, G, self.lower), sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from mercer.solvers.linear.eigen import (
     EigenPairs as EigenPairs,
     SubspaceIteration as SubspaceIteration,
     eigen_cost as eigen_cost,
+    leading_pairs as leading_pairs,
     signs_of as signs_of,
 )
 from mercer.solvers.linear.inplace import (

@@ -115,17 +115,32 @@ class DenseEigen:
             )
             K = np.asarray(A.to_dense())
             check_finite_symmetric(K)
-            values, vectors = (eigh if n > MANY else linalg.eigh)(
-                fortran_float64(K, overwrite=False),
-                driver="evr" if few or n == 1 else "evd",
-                subset_by_index=[n - k, n - 1] if few else None,
-                overwrite_a=True,
-                check_finite=False,
-            )
-            if len(values) < k:  # MRRR finds too few among many that are equal
-                matrix = fortran_float64(K, overwrite=False)
-                values, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
-            return _certified(K, values[::-1][:k].copy(), vectors[:, ::-1][:, :k])
+            return _certified(K, *leading_pairs(K, k))
+
+
+def leading_pairs(K: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest eigenvalues, descending, and their eigenvectors, by LAPACK.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Symmetric and finite, which is not looked at; it is not changed.
+    k : int
+        How many, n at most.
+    """
+    n = len(K)
+    few = k < n / 2
+    values, vectors = (eigh if n > MANY else linalg.eigh)(
+        fortran_float64(K, overwrite=False),
+        driver="evr" if few or n == 1 else "evd",
+        subset_by_index=[n - k, n - 1] if few else None,
+        overwrite_a=True,
+        check_finite=False,
+    )
+    if len(values) < k:  # MRRR finds too few among many that are equal
+        matrix = fortran_float64(K, overwrite=False)
+        values, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
+    return values[::-1][:k].copy(), vectors[:, ::-1][:, :k]
 
 
 def _certified(K: Any, values: np.ndarray, vectors: np.ndarray) -> Solution:

@@ -72,8 +72,8 @@ class Targets:
         largest = np.abs(Y).max(axis=0, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0)  # no square or sum of these can overflow
         V = Y / unit
-        mean = np.average(V, axis=0, weights=weights)
-        scale = np.sqrt(np.average((V - mean) ** 2, axis=0, weights=weights))
+        mean = mean_of(V, weights)
+        scale = np.sqrt(mean_of((V - mean) ** 2, weights))
         constant = scale <= CONSTANT
         mean, scale = mean * unit, scale * unit
         _check_unit(np.where(constant, 1.0, scale))
@@ -98,6 +98,12 @@ class Targets:
         coefficients with a flat prior, which are in the units of y too.
         """
         return -float(degrees * np.log(self.scale).sum())
+
+
+def mean_of(A: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return the mean of the rows, weighted where there are weights."""
+    total: np.ndarray = A.mean(axis=0) if weights is None else np.average(A, 0, weights)
+    return total
 
 
 def _check_unit(size: np.ndarray) -> None:
@@ -275,9 +281,9 @@ class Basis:
         size = np.abs(X).max(axis=0, initial=0.0)
         unit = np.where(size > 0, size, 1.0)
         V = X / unit
-        center = np.average(V, axis=0, weights=weights)
+        center = mean_of(V, weights)
         V -= center
-        scale = np.sqrt(np.average(V**2, axis=0, weights=weights))
+        scale = np.sqrt(mean_of(V**2, weights))
         varies = np.flatnonzero(scale > 1e-14)  # a spread of less is rounding of the entries
         V = V[:, varies] / scale[varies]
         w = 1.0 if weights is None else np.sqrt(weights / weights.max())[:, None]
@@ -362,7 +368,7 @@ def _dense(X: Any) -> np.ndarray:
 # ---- What a Gaussian process regression is fitted to, and the certificate of its solution ----
 
 
-FEW = 300  # rows up to which evaluations cost nothing
+FEW = 50  # rows up to which evaluations cost nothing
 RESIDUAL = 1e-6  # relative residual of a linear system that is solved
 
 
@@ -451,7 +457,7 @@ class Problem:
     @cached_property
     def varies(self) -> np.ndarray:
         """Which outputs are more than constant, or more than what the basis explains."""
-        rest = np.sqrt(np.average(self._remainder**2, axis=0, weights=self.weights))
+        rest = np.sqrt(mean_of(self._remainder**2, self.weights))
         return rest * self.targets.scale > CONSTANT * np.abs(self.Y).max(axis=0, initial=0.0)
 
     def searched(self) -> Problem:
@@ -470,20 +476,20 @@ class Problem:
         """z less its weighted mean, or less its regression on the basis."""
         Z, w = self.targets.forward(self.Y), self.weights
         if self.basis is None or self.basis.scale is None:
-            return Z - np.average(Z, axis=0, weights=w)
+            return Z - mean_of(Z, w)
         H = self.basis.columns(self.X, len(Z))
         root = 1.0 if w is None else np.sqrt(w)[:, None]
         return Z - H @ np.linalg.lstsq(root * H, root * Z, rcond=None)[0]
 
     def _mean_square(self, A: np.ndarray) -> float:
-        square = np.average(A**2, axis=0, weights=self.weights)
+        square = mean_of(A**2, self.weights)
         return float(np.mean(square)) * self.targets.variance_unit()
 
 
 def certificate(problem: Problem, fit: GaussianFit, value: np.ndarray, search: Any) -> Solution:
     """Judge the coefficients by C itself, without the jitter, and the search by its own words."""
     Z = problem.targets.forward(problem.Y)
-    gap = fit.factor.matmul(fit.dual) - Z
+    gap = (fit.factor.matmul(fit.dual) if fit.product is None else fit.product) - Z
     if problem.basis is not None:
         gap += problem.basis.columns(problem.X, len(Z)) @ fit.beta
     size = column_norms(Z)

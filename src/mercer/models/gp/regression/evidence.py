@@ -54,6 +54,8 @@ class GaussianFit:
         Summed over the outputs.
     residual : float or None, default=None
         ‖(C + jitter·I)a − (Z − Hβ)‖/‖Z − Hβ‖, the worst output; only of a posterior.
+    product : ndarray of shape (n, t) or None, default=None
+        Ca without the jitter, from the entries of C; only of a posterior.
     """
 
     factor: Any
@@ -63,11 +65,25 @@ class GaussianFit:
     basis_factor: CholeskyFactor
     log_evidence: float
     residual: float | None = None
+    product: np.ndarray | None = None
 
     @property
     def jitter(self) -> float:
         """What had to be added to the diagonal of C; 0.0 normally."""
         return self.factor.jitter
+
+
+NO_BASIS = CholeskyFactor(np.zeros((0, 0), order="F"), 0.0, np.zeros(0))  # of no columns
+
+
+class Named:
+    """The name of a kernel with all its digits, made where a message asks for it."""
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+
+    def __str__(self) -> str:
+        return repr(self._kernel)
 
 
 class Evidence:
@@ -140,9 +156,13 @@ class Evidence:
         """
         K = gram_of(kernel, self.X)
         fit = self._fit(K, noise)
-        half = fit.basis_factor.half_solve(fit.basis_solve.T).T
+        q = fit.basis_solve.shape[1]
         # A column of zeros, since NumPy takes an outer product to no BLAS.
-        V = np.hstack([fit.dual, np.sqrt(self.t) * half, np.zeros((self.n, 1))])
+        V = np.zeros((self.n, self.t + q + 1))
+        V[:, : self.t] = fit.dual
+        if q:
+            half = fit.basis_factor.half_solve(fit.basis_solve.T).T
+            V[:, self.t : self.t + q] = np.sqrt(self.t) * half
         inverse = fit.factor.into_inverse()
         diagonal = (V * V).sum(1) - self.t * to_host(inverse.diagonal())
         ridge = np.broadcast_to(self._ridge(noise), (self.n,))
@@ -189,7 +209,8 @@ class Evidence:
         if unproven(kernel):
             self._check_definite(kernel, fit.factor, float(np.min(ridge)))
         target = self.Z - self.basis @ fit.beta
-        gap = fit.factor.matmul(fit.dual) + fit.jitter * fit.dual - target
+        product = fit.factor.matmul(fit.dual)
+        gap = product + fit.jitter * fit.dual - target
         size = np.linalg.norm(target, axis=0)
         residual = float((np.linalg.norm(gap, axis=0) / np.where(size > 0, size, 1.0)).max())
         return GaussianFit(
@@ -200,6 +221,7 @@ class Evidence:
             fit.basis_factor,
             fit.log_evidence,
             residual,
+            product,
         )
 
     # -- one evaluation -----------------------------------------------------------------------
@@ -210,16 +232,21 @@ class Evidence:
         if self._buffer is None or is_torch(self._buffer) == (K.device is None):
             what = f"{who()}: the {self.n} × {self.n} covariance matrix"
             self._buffer = K.space(what, "Fit fewer rows, or use SparseGaussianProcessRegressor")
-        C, name = K.there(self._buffer), repr(K.kernel)
+        C, name = K.there(self._buffer), Named(K.kernel)
         trace = float(C.trace())
         try:
             f = factor(C, self._ridge(noise), overwrite=True, owner=name, knob="noise")
         except NotPositiveDefinite as error:
-            raise explain(error, name, trace, self.n, self.unit) from error
+            raise explain(error, str(name), trace, self.n, self.unit) from error
         return self._solved(f, noise)
 
     def _solved(self, f: CholeskyFactor, noise: Any) -> GaussianFit:
         q = self.basis.shape[1]
+        if not q:
+            dual, none = f.solve(self.Z), np.zeros((self.n, 0))
+            once = self.n * LOG_2PI + f.logdet() + self._repetition(noise)
+            value = -0.5 * (self.t * once + float((self.Z * dual).sum()))
+            return GaussianFit(f, dual, np.zeros((0, self.t)), none, NO_BASIS, value)
         solved = f.solve(np.hstack([self.Z, self.basis]))
         dual, basis_solve = solved[:, : self.t], solved[:, self.t :]
         g = self._basis_factor(basis_solve)

@@ -89,7 +89,8 @@ class ProcessRegressor(KernelEstimator):
     def _require_fit(self) -> None:
         # scikit-learn takes a model that answers before fit for fitted, unless an attribute is
         # asked for by name.
-        check_is_fitted(self, "dual_coef_")
+        if not self._is_fitted():
+            check_is_fitted(self, "dual_coef_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -166,14 +167,16 @@ class ProcessRegressor(KernelEstimator):
         problem: Problem | None = None,
         held: bool | None = None,
     ) -> Parameters:
-        low, high = LEAST, MOST
-        if problem is not None and problem.varies.any():
-            low, high = LEAST * problem.spread(), MOST * problem.unit()
         fixed = [name for name in as_names(self.fixed) if name != "noise"]
         if noise is not None and (self._holds_noise() if held is None else held):
             fixed.append("noise")
+        if not tuned:
+            return Parameters.held(kernel, noise, fixed)
+        low, high = LEAST, MOST
+        if problem is not None and problem.varies.any():
+            low, high = LEAST * problem.spread(), MOST * problem.unit()
         bounds, limits = self.bounds, noise_limits(self.noise)
-        for option in ("bounds", "priors") if tuned else ():
+        for option in ("bounds", "priors"):
             self._refuse_held(option, noise, kernel)
         if limits is not None and (bounds is None or isinstance(bounds, Mapping)):
             bounds = dict(bounds or {})
@@ -187,8 +190,8 @@ class ProcessRegressor(KernelEstimator):
             kernel,
             noise,
             fixed=fixed,
-            bounds=bounds if tuned else None,
-            priors=self.priors if tuned else None,
+            bounds=bounds,
+            priors=self.priors,
             noise_bounds=(low, high),
         )
 
@@ -228,7 +231,7 @@ class ProcessRegressor(KernelEstimator):
     def _as_given(self, noise: float) -> float:
         """Return a noise, or what it was held at or limited to, where units alone changed it."""
         given = noise_limits(self.noise) or (as_number(self.noise),)
-        return next((value for value in given if np.isclose(noise, value, 1e-15, 0.0)), noise)
+        return next((value for value in given if abs(noise - value) <= 1e-15 * value), noise)
 
     def _current_parameters(self) -> Parameters:
         """Return the parameters that may be tuned, at their values now."""

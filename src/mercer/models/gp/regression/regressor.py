@@ -413,12 +413,15 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return self._finite(values + self._explicit_mean(X, m)), variance
 
     def _explicit_mean(self, X: Any, m: int) -> np.ndarray:
+        """Return the mean of the basis at m points, (m, t), or what is the same at all of them."""
         basis = self._basis()
         if basis is None or basis.scale is None:
-            return np.broadcast_to(self.intercept_, (m, len(self.y_mean_)))
+            return np.asarray(self.intercept_)
         return self.y_mean_ + self.y_scale_ * (basis.columns(X, m) @ self.basis_coef_)
 
     def _noise_level(self) -> float:
+        if np.ndim(self.scaled_noise_) == 0:
+            return float(self.scaled_noise_)
         every = np.broadcast_to(self.scaled_noise_, len(self.y_fit_))
         return float(np.average(every, weights=self.sample_weight_))
 
