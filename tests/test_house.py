@@ -12,7 +12,7 @@ BOUNDS = {
     "short": 12,
     "paragraphs": 12,
     "one_importer": 51,
-    "one_user": 67,
+    "one_user": 68,
     "gram": 0,
     "owner": 18,
     "windows": 0,

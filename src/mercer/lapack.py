@@ -34,14 +34,19 @@ UNSHARED = 64  # rows up to which BLAS has one thread for a factorisation by its
 # Arguments of the routines, each by its address: c a letter, i an int of C, d doubles, s floats.
 _BLAS = {
     "dgemm": "cciiiddididdi",
+    "dsymm": "cciiddididdi",
+    "dsyr2k": "cciiddididdi",
     "dsyrk": "cciiddiddi",
     "dtrmm": "cccciiddidi",
     "dtrsm": "cccciiddidi",
     "ssyrk": "cciississi",
 }
 ARGUMENTS = _BLAS | {
+    "dgeqrt": "iiidididi",
     "dgesdd": "ciididdididiii",
     "dlauum": "cidii",
+    "dpbtrf": "ciidii",
+    "dpbtrs": "ciiididii",
     "dpotrf": "cidii",
     "dpotri": "cidii",
     "dpotrs": "ciididii",
@@ -256,11 +261,39 @@ def _cell(value: Any) -> Any:
 
 
 def _run(name: str, *given: Any) -> int:
-    """Call a routine; one of LAPACK returns its info."""
+    """Call a routine and listen meanwhile; one of LAPACK returns its info."""
+    return listening(call, name, *given)
+
+
+def call(name: str, *given: Any) -> int:
+    """Call a routine of Fortran by its address; one of LAPACK returns its info.
+
+    Nothing is checked: who calls sees to it that it `has` the routine, that arrays are float64 in
+    Fortran order, and that they are as large as is said.
+
+    Parameters
+    ----------
+    name : str
+        One of `ARGUMENTS`.
+    *given : bytes, int, float or array
+        Its arguments in their order, without info; an array stands for the address of its first
+        entry.
+    """
     info = ctypes.c_int(0)
     last = [] if name in _BLAS else [ctypes.byref(info)]
-    listening(_routine(name), *map(_cell, given), *last)
+    _routine(name)(*map(_cell, given), *last)
     return info.value
+
+
+def has(*names: str) -> bool:
+    """Whether routines may be called by their address.
+
+    Parameters
+    ----------
+    *names : str
+        Of `ARGUMENTS`.
+    """
+    return all(_routine(name) is not None for name in names)
 
 
 def _in_place(name: str, A: np.ndarray, lower: int, overwrite: int) -> tuple[np.ndarray, int]:

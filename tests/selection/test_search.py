@@ -42,7 +42,6 @@ def test_ridge(kernel, offset):
 
 
 def test_ridge_by_krylov_spaces(monkeypatch):
-    monkeypatch.setattr("mercer.selection.grid.ridge.SMALL", 10)
     monkeypatch.setattr("mercer.selection.grid.ridge._krylov_pays", lambda *a: True)
     X, y = numbers(200)
     grid = {"kernel__length_scale": [0.3, 1.0, 5.0], "alpha": np.geomspace(1e-4, 10, 6)}

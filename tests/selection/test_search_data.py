@@ -232,3 +232,42 @@ def test_a_sparse_target_is_refused_in_words():
     X = np.random.default_rng(0).normal(size=(12, 2))
     with pytest.raises(InvalidInput, match="search: y is sparse; give a dense array"):
         search(KernelRidge(), {"alpha": [0.1, 1.0]}, X, sp.csr_array(X[:, :1]), cv=3)
+
+
+# ---- usual scores by their formula ----
+
+ERRORS = ["mean_squared", "root_mean_squared", "mean_absolute"]
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        None,
+        "r2",
+        "neg_mean_squared_error",
+        "neg_root_mean_squared_error",
+        "neg_mean_absolute_error",
+    ],
+)
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_are_those_of_sklearn(scoring, outputs, weighted):
+    X, y = numbers(60)
+    y = y if outputs == 1 else np.stack([y, -2 * y + 1, y**2], axis=1)
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, 60) if weighted else None
+    grid = {"alpha": [1e-2, 0.1, 1.0, 3.0, 10.0, 30.0]}
+    both(KernelRidge(RBF(1.0)), grid, X, y, 1e-10, weights, scoring=scoring)
+
+
+@pytest.mark.parametrize("kind", [int, bool, str])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_accuracy_is_that_of_sklearn(kind, weighted):
+    X, y = classes(80, 2)
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, 80) if weighted else None
+    both(SVC(RBF(1.0)), {"C": [0.1, 1.0, 10.0]}, X, y.astype(kind), 1e-12, weights)
+
+
+def test_constant_targets_of_a_fold_score_as_in_sklearn():
+    X, y = numbers(40)
+    y[:8] = 1.0  # the first test fold
+    both(KernelRidge(RBF(1.0)), {"alpha": [0.1, 1.0]}, X, y, 1e-10)

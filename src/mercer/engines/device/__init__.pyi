@@ -1,5 +1,6 @@
 from mercer.engines.device.fused import (
     full_precision as full_precision,
     fused_form as fused_form,
+    triton_runs_on as triton_runs_on,
 )
-from mercer.engines.device.pairs import pair_blocks as pair_blocks
+from mercer.engines.device.triton import pair_steps as pair_steps

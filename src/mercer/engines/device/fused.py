@@ -295,7 +295,7 @@ def _runs_on(device: str) -> bool:
         return True
     x = torch.zeros(2, 2, device=device)
     try:  # two columns: they are multiplied in float64, which Triton 3.0 does not
-        _launch([_sides(Measure("dot", x, x))], Profile(("value = s",), ()), x)
+        _launch([_sides(Ingredient("dot", x, x))], Profile(("value = s",), ()), x)
     except Exception as error:  # Triton raises of all kinds: no C compiler, an old driver
         warnings.warn(
             f"Triton cannot run on {device} ({type(error).__name__}: {error}); products are "
@@ -321,7 +321,7 @@ def available(x: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
+class Ingredient:
     """What kernels are formulas of: s of rows x and y, from their products or their differences.
 
     Parameters
@@ -357,7 +357,7 @@ class Fused:
 
     Parameters
     ----------
-    measures : tuple of Measure
+    measures : tuple of Ingredient
         What κ is a formula of; all of the same number of rows, and of one precision.
     formula : callable
         ``formula(s, …, xp)``.
@@ -367,7 +367,7 @@ class Fused:
         What multiplies it.
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[Ingredient, ...]
     formula: Any
     profile: Profile
     factor: float = 1.0
@@ -481,7 +481,7 @@ def fused_form(
     Parameters
     ----------
     form, x, y, unit, p
-        As of `Measure`.
+        As of `Ingredient`.
     formula : callable
         ``formula(s, xp)``, the profile.
     """
@@ -498,7 +498,7 @@ def fused_form(
     if decay is not None:
         # exp(c s) = 2^(−2c′ xᵀy + c′‖x‖² + c′‖y‖²), c′ = c log₂e: the sum is the exponent.
         formula, profile = _power_of_two, Profile(("value = tl.exp2(s)",), ())
-    return Fused((Measure(form, x, y, unit, p, decay),), formula, profile)
+    return Fused((Ingredient(form, x, y, unit, p, decay),), formula, profile)
 
 
 def _power_of_two(s: Any, xp: Any) -> Any:
@@ -537,7 +537,7 @@ class _Sides:
         return replace(self, right=self.right[rows], yn=yn)
 
 
-def _sides(measure: Measure) -> _Sides:
+def _sides(measure: Ingredient) -> _Sides:
     import torch
 
     form, x, y = measure.form, measure.x, measure.y

@@ -113,14 +113,17 @@ def search(
       ``length_scale="median"`` makes the kernel depend on the training rows, once a fold.
     * `KernelRidge`, `KernelRidgeClassifier`: all penalties of a fold come from one Krylov space,
       with values certified to 1e-9 of the size of the targets, or with residuals as small as those
-      of a factorisation; penalties that would take too many steps come from factorisations.
+      of a factorisation; penalties that would take too many steps come from factorisations, or
+      together from one reduction of the fold's matrix to a band.
     * `SVC`, `SVR`: from the smallest C to the largest, each from the solution before, on shared
-      rows.
+      rows; `OneClassSVM` on shared rows for all ν, where there is a y to score with.
+    * `GaussianProcessRegressor` without an optimizer, of mean "zero": all noises of a fold at once.
     * `KernelERM`, `KernelLogisticRegression`, `KernelHuberRegressor`, `KernelQuantileRegressor`:
       from the largest alpha to the smallest, each from the solution before.
     * `KernelNeighborsClassifier`, `KernelNeighborsRegressor`: all numbers of neighbours of a fold
       come from one search.
-    * Other kernel models are fitted on parts of the Gram matrix. Pipelines, table models and
+    * Pipelines fit the steps before the last once for settings that differ in the last only.
+    * Other kernel models are fitted on parts of the Gram matrix. Table models and
       estimators of other packages are fitted anew for every point and fold, as is everything where
       the Gram matrix does not fit the memory budget, where rows train twice in a fold, or where
       `scoring` is a function of the model and X.

@@ -19,10 +19,12 @@ from mercer.kernels import Kernel, Linear, unproven
 from mercer.models import (
     SVC,
     SVR,
+    GaussianProcessRegressor,
     KernelNeighborsClassifier,
     KernelNeighborsRegressor,
     KernelRidge,
     KernelRidgeClassifier,
+    OneClassSVM,
 )
 from mercer.models.margin import (
     LARGE,
@@ -73,8 +75,10 @@ class Answer:
         verb: str = "decision_function",
     ):
         self._model, self._values = model, values
+        self._outliers = isinstance(model, OneClassSVM)
         if classes is not None:
             self.classes_ = classes
+        if classes is not None or self._outliers:
             setattr(self, verb, self._given)
 
     def _given(self, X: Any) -> np.ndarray:
@@ -82,6 +86,8 @@ class Answer:
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predictions, whatever X."""
+        if self._outliers:
+            return np.where(self._values >= 0, 1, -1)
         classes = vars(self).get("classes_")
         return self._values if classes is None else choose_class(self._values, classes)
 
@@ -231,25 +237,29 @@ def _is_count(value: Any, n: int) -> bool:
 
 def prepared_targets(model: Any, y: Any, weights: Any) -> Any:
     """Return what `model` makes of targets and weights alone, for points that say nothing."""
-    blank = clone(model).set_params(kernel=Linear())
-    return blank._prepare(np.zeros((len(y), 1)), y, weights)
+    blank, none = clone(model).set_params(kernel=Linear()), np.zeros((len(y), 1))
+    return blank._prepare(none, *(() if isinstance(model, OneClassSVM) else (y,)), weights)
 
 
 def walkable(model: Any, C: Any) -> bool:
-    """Whether a path along C gives the model that a fit gives: C finite, and no limit on steps."""
+    """Whether a path along C gives the model that a fit gives: C finite, and no limit on steps.
+
+    Of a `OneClassSVM` it is ν that grows, a share.
+    """
     number = isinstance(C, int | float | np.number) and not isinstance(C, bool)
     unlimited = model.max_iter in (None, -1) and model.max_time is None
-    return number and unlimited and 0 < float(C) < np.inf
+    share = float(C) <= 1 or not isinstance(model, OneClassSVM) if number else False
+    return share and unlimited and 0 < float(C) < np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class MarginWalk:
-    """One fold of `SVC` or `SVR` on the rows of a Gram matrix of all points.
+    """One fold of `SVC`, `SVR` or `OneClassSVM` on the rows of a Gram matrix of all points.
 
     Parameters
     ----------
-    model : SVC or SVR
-        With all parameters but C.
+    model : SVC, SVR or OneClassSVM
+        With all parameters but C, or ν.
     data : Sample
         All points; weights are zero but for the training rows of the fold.
     rows : Rows
@@ -278,6 +288,8 @@ class MarginWalk:
 
     def largest(self) -> float:
         """Return the C from which a fit would try whether the margin is hard."""
+        if isinstance(self.model, OneClassSVM):
+            return np.inf
         top = float(self.rows.diagonal.max()) * float(self.data.weights[self.train].min())
         return LARGE / top if top > 0 else np.inf
 
@@ -293,7 +305,8 @@ class MarginWalk:
         for C in Cs:
             if ended():
                 return
-            at = clone(self.model).set_params(C=float(C))
+            at = copy.copy(self.model)
+            setattr(at, "nu" if isinstance(at, OneClassSVM) else "C", float(C))
             try:
                 last = self.solve(at, last, float(C) / before)
             except MercerError:
@@ -306,8 +319,9 @@ class MarginWalk:
         """Return the machines of a model, from those for a C that is `factor` times smaller."""
         n = len(self.data.y)
         if not is_classifier(model):
-            start = grown(last[0], factor) if last else None
-            return [model._machine(self.data, self.rows, start)]
+            lone = isinstance(model, OneClassSVM) or not last
+            start = () if lone else (grown(last[0], factor),)
+            return [model._machine(self.data, self.rows, *start)]
         starts = [spread(grown(m, factor), m.index, n) for m in last]
         if not starts:
             starts = [np.zeros(n)] * len(model._tasks(self.data))
@@ -334,7 +348,7 @@ def walk_together(
     if not rows.in_memory and is_classifier(walks[0].model):
         yield from _side_by_side(walks, Cs, tally, late)
         return
-    if threads < 2 or not rows.whole or rows.n**2 < WORTH_THREADS:
+    if threads < 2 or not rows.whole or sum(map(len, Cs)) * rows.n**2 < WORTH_THREADS:
         for walk, mine in zip(walks, Cs, strict=True):
             yield walk.along(mine, tally, late)
         return
@@ -447,6 +461,40 @@ def _ridge(
                     yield members[j], k, Answer(model, some, fold.classes)
 
 
+def _process(
+    scorer: Any, model: Any, kernel: Kernel, noises: Sequence[Any], members: Sequence[int]
+) -> Iterator[tuple[int, int, Answer]]:
+    """All variances of the noise, where nothing is tuned: the mean is that of ridge with α = σ².
+
+    That is in the units of the targets, which each fold moves and scales by its own.
+    """
+    usable = [j for j, noise in enumerate(noises) if _is_penalty(noise)]
+    if not usable or model.optimizer is not None or model.mean != "zero":
+        return
+    values = np.array([float(noises[j]) for j in usable])
+    at = clone(model).set_params(noise=float(values[0]))
+    folds, units = [], []
+    for train, test in scorer.folds:
+        train = np.sort(train)
+        weights = scorer.of(train)[1]
+        some = np.ones(len(train), dtype=bool) if weights is None else np.asarray(weights) > 0
+        problem = prepared_targets(at, *scorer.of(train))[0]
+        s = np.ones(len(problem.Y)) if problem.weights is None else np.sqrt(problem.weights)
+        T = problem.targets.forward(problem.Y)
+        folds.append(RidgeFold(train[some], test, T, s, 1.0, problem.column, None))
+        units.append(problem.targets)
+    K = None if scorer.late() else scorer.gram(model, kernel)
+    if K is None or not _definite(kernel, K):
+        return
+    alphas = np.stack([values / unit.variance_unit() for unit in units])
+    found = ridge_values(K, folds, alphas, False)
+    for k, (fold, unit, mine) in enumerate(zip(folds, units, found, strict=True)):
+        scale, mean = (v[0] if fold.column else v for v in (unit.scale, unit.mean))
+        for j, some in zip(usable, mine, strict=True):
+            if some is not None:
+                yield members[j], k, Answer(model, some * scale + mean)
+
+
 def _fold(scorer: Any, model: Any, k: int) -> RidgeFold:
     train, test = np.sort(scorer.folds[k][0]), scorer.folds[k][1]
     return RidgeFold.of(prepared_targets(model, *scorer.of(train)), train, test)
@@ -506,7 +554,7 @@ def _by_kernel(scorer: Any, model: Any, kernel: Kernel) -> list[tuple[Kernel, li
 def _margin(
     scorer: Any, model: Any, kernel: Kernel, Cs: Sequence[Any], members: Sequence[int]
 ) -> Iterator[tuple[int, int, Answer]]:
-    """Paths along C on the rows of one Gram matrix."""
+    """Paths along C, or ν, on the rows of one Gram matrix."""
     usable = [j for j, C in enumerate(Cs) if walkable(model, C)]
     usable.sort(key=lambda j: float(Cs[j]))
     if not usable:
@@ -534,5 +582,7 @@ def _margin(
 WAYS: tuple = (
     ((KernelRidge, KernelRidgeClassifier), "alpha", _ridge),
     ((SVC, SVR), "C", _margin),
+    ((OneClassSVM,), "nu", _margin),
+    ((GaussianProcessRegressor,), "noise", _process),
     ((KernelNeighborsClassifier, KernelNeighborsRegressor), "n_neighbors", neighbour_answers),
 )

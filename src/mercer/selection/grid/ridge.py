@@ -11,30 +11,35 @@ and √λ/(λ + α) ≤ 1/(2√α); twice that with an offset, a mean of such va
 values are known to `TOL` of the targets' root mean square, or where ‖r‖ ≤ ε‖A‖‖z‖, ε the rounding
 of a float64: a factorisation promises no more.
 Residuals are computed again from the answers.
+
+What such a space does not tell in few steps is solved for each fold, on several threads: by a
+factorisation for each penalty, or, of many penalties, by one reduction to a band for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
-from mercer.lapack import dpotrs, eigh
+from mercer.lapack import dpotrs
 from mercer.models.ridge import LeastSquares
 from mercer.settings import get_config
 from mercer.solvers import factor
-from mercer.solvers.linear import fortran_float64, potrf, restore
-from mercer.threads import single_threaded_blas, workers
+from mercer.solvers.linear import REDUCTION, Band, fortran_float64, potrf, restore
+from mercer.threads import inheriting, single_threaded_blas, workers
 
 TOL = 2e-10  # error of a value relative to the root mean square of the targets
 LOOSE = 5.0  # times that, as recomputed: rounding of the products
 EPS = float(np.finfo(float).eps)
 ROUNDING = 4 * EPS  # residual relative to ‖A‖‖z‖ that counts as that of a factorisation
 MOST, PERIOD = 600, 16  # steps at most, and between two looks at the rate of convergence
-BANDWIDTH, SPEED = 3e10, 8e10  # bytes and operations a second: only their ratio matters
+BANDWIDTH, SPEED = 1e10, 8e10  # bytes and operations a second of a step, by few or many columns
+BRIEF = 4e-4  # seconds that a step takes at least
 SHARE = 0.2  # of the memory budget that bases may take, one and a copy while it grows
 FEW, PANEL = 8, 10**6  # columns and operations up to which BLAS has a way without copies
 
@@ -205,7 +210,17 @@ def shifted_solutions(
 
 def factorisation_cost(m: int) -> float:
     """Return about the seconds of a factorisation of order m, with the copy of its matrix."""
-    return m**3 / 3 / SPEED + 5 * 8 * m**2 / BANDWIDTH
+    return m**3 / 3 / SPEED + 2 * 8 * m**2 / BANDWIDTH
+
+
+def direct_cost(m: int, penalties: Any) -> Any:
+    """Return about the seconds of so many penalties on a fold of m rows without a Krylov space."""
+    return factorisation_cost(m) * np.minimum(penalties, REDUCTION)
+
+
+def _step_cost(n: int, columns: int) -> float:
+    """Return about the seconds of a product of K with so many columns, all threads together."""
+    return BRIEF + max(8 * n * n / BANDWIDTH, 2 * columns * n * n / SPEED)
 
 
 def _times(
@@ -240,28 +255,29 @@ def _without(U: np.ndarray | None, W: np.ndarray) -> np.ndarray:
 def _worth_it(
     excess: np.ndarray, before: np.ndarray, fold: np.ndarray, counts: np.ndarray, steps: int, n: int
 ) -> bool:
-    """Whether to go on, or to factorise for every penalty of a fold that is not there yet.
+    """Whether to go on, or to solve otherwise for every penalty of a fold that is not there yet.
 
-    As long as the steps so far have cost less than that would, they go on: so the price is at most
-    twice that of the better choice, however convergence turns out, and it often turns out faster
-    than it began. Beyond that they go on where the present rate promises to be cheaper.
+    As long as the steps so far have cost less than half of that, they go on: so little is lost
+    however convergence turns out, and it often turns out faster than it began. Beyond that they go
+    on where the present rate promises to be cheaper.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.log(before / excess) / PERIOD
         need = np.where(excess > 1, np.log(excess) / np.maximum(rate, 1e-12), 0.0)
     each = np.unique(fold)
     wait = np.stack([need[fold == f].max(axis=0) for f in each])
-    cost = np.array([[factorisation_cost(int(counts[fold == f].max()))] for f in each])
+    rows = [int(counts[fold == f].max()) for f in each]
     columns = int((excess > 1).any(axis=1).sum())
-    product = max(8 * n * n / BANDWIDTH, 2 * columns * n * n / SPEED)
+    product = _step_cost(n, columns)
 
     def price(k: float, s: float) -> float:
-        """Of s steps after k, and of factorising for those that need more."""
-        basis = columns * 4 * 8 * n * (k + s / 2) / BANDWIDTH
-        return s * (product + basis) + float((cost * (wait > s)).sum())
+        """Of s steps after k, and of what is left for those that need more."""
+        basis = columns * 8 * n * (k + s / 2) / BANDWIDTH
+        left = (wait > s).sum(axis=1)
+        return s * (product + basis) + sum(map(direct_cost, rows, left))
 
     now = price(steps, 0.0)
-    if price(0.0, float(steps)) - float((cost * (wait > steps)).sum()) < now:
+    if price(0.0, float(steps)) - price(0.0, 0.0) < now / 2:
         return True
     options = np.unique(wait[(wait > 0) & (wait <= MOST - steps)])
     return any(price(steps, float(s)) < now for s in options)
@@ -270,8 +286,6 @@ def _worth_it(
 # ---- Values of ridge fits on the test rows of folds, for all penalties of one kernel together ----
 
 
-SMALL = 400  # rows of a fold up to which factorisations are as cheap as anything
-EIGH = 18  # factorisations that one eigendecomposition costs
 RUNS = 50  # blocks of a matrix that are copied one by one
 
 
@@ -314,31 +328,40 @@ def ridge_values(
 ) -> list[list[Any]]:
     """Return for each fold and penalty the values at its test rows; None where a fit must say.
 
+    Penalties of shape (folds, penalties) are each fold's own.
+
     Returns
     -------
     list of list
         Arrays of shape (test rows,) or (test rows, outputs); None where K + αI could not be
         factorised.
     """
-    out: list[list[Any]] = [[None] * len(alphas) for _ in folds]
-    pending = [list(range(len(alphas))) for _ in folds]
-    if _krylov_pays(K, folds, len(alphas)):
-        pending = _by_krylov(K, folds, alphas, offset, out)
-    for fold, left, mine in zip(folds, pending, out, strict=True):
-        if left:
-            _by_factors(K, fold, alphas, offset, left, mine)
+    count = alphas.shape[-1]
+    each = np.broadcast_to(alphas, (len(folds), count))
+    out: list[list[Any]] = [[None] * count for _ in folds]
+    pending = [list(range(count)) for _ in folds]
+    if (each == each[0]).all() and _krylov_pays(K, folds, count):
+        pending = _by_krylov(K, folds, each[0], offset, out)
+    stop = threading.Event()
+    room = max(1, get_config().memory // K.nbytes - 2)  # a fold takes a matrix, and a part of one
+    with single_threaded_blas(), workers(min(get_config().threads, room), stop) as pool:
+        jobs = [
+            pool.submit(inheriting(_directly), K, fold, own, offset, left, mine, stop.is_set)
+            for fold, own, left, mine in zip(folds, each, pending, out, strict=True)
+            if left
+        ]
+        for job in jobs:
+            job.result()
     return out
 
 
 def _krylov_pays(K: np.ndarray, folds: Sequence[RidgeFold], count: int) -> bool:
     """Whether a first look at the rate of convergence is cheap beside the factorisations."""
     n, columns = len(K), sum(f.T.shape[1] for f in folds)
-    direct = sum(factorisation_cost(len(f.train)) for f in folds) * min(count, EIGH)
-    step = max(8 * n * n / BANDWIDTH, 2 * columns * n * n / SPEED)
+    direct = sum(direct_cost(len(f.train), count) for f in folds)
     solutions = 4 * 8 * n * columns * count  # bytes: they, their products, residuals, right sides
-    if solutions > SHARE * get_config().memory or max(len(f.train) for f in folds) <= SMALL:
-        return False
-    return 2 * PERIOD * step < direct / 2
+    small = solutions <= SHARE * get_config().memory
+    return small and 2 * PERIOD * _step_cost(n, columns) < direct / 2
 
 
 def _by_krylov(
@@ -371,39 +394,62 @@ def _by_krylov(
     return pending
 
 
-def _by_factors(
-    K: np.ndarray, fold: RidgeFold, alphas: np.ndarray, offset: bool, left: list[int], out: list
+def _directly(
+    K: np.ndarray,
+    fold: RidgeFold,
+    alphas: np.ndarray,
+    offset: bool,
+    left: list[int],
+    out: list,
+    ended: Callable[[], bool],
 ) -> None:
-    """Fill in the values of one fold: one factorisation each, or one eigendecomposition."""
+    """Fill in the values of one fold: by a factorisation each, or by one reduction to a band."""
     s, (b, mean) = fold.s[:, None], fold.right(offset)
     A = _part(K, fold.train, fold.train)
     if not (fold.s == 1).all():
         A *= s
         A *= s.T
     rhs = np.hstack([b, s]) if offset else b
+    A = fortran_float64(A, overwrite=True)
+    many = len(left) > REDUCTION and Band.is_there()
+    found = (_by_band if many else _by_factors)(A, rhs, alphas[left], ended)
     cross = _part(K, fold.test, fold.train)
-    many = len(left) > EIGH
-    if many:
-        low, Q = eigh(A, overwrite_a=True, check_finite=False)
-        turned = Q.T @ rhs
-    else:
-        A, diagonal = fortran_float64(A, overwrite=True), A.diagonal().copy()
-    for k in left:
-        if many:
-            if low[0] + alphas[k] <= 1e-14 * max(low[-1], 0.0):
-                continue  # the factorisation of a fit decides what so small a penalty means
-            z = Q @ (turned / (np.maximum(low, 0.0) + alphas[k])[:, None])
-        else:
-            restore(A, diagonal + alphas[k])
-            if not potrf(A):
-                continue
-            z = dpotrs(A, rhs, lower=1)[0]
+    for k, z in zip(left, found, strict=False):
+        if z is None:  # the factorisation of a fit decides what so small a penalty means
+            continue
         level = mean
         if offset:
             h, z = z[:, -1:], z[:, :-1]
             shift = (s.T @ z) / float((s.T @ h)[0, 0])
             z, level = z - h * shift, mean + shift[0]
         out[k] = fold.shaped(cross @ (s * z) + level)
+
+
+def _by_factors(
+    A: np.ndarray, rhs: np.ndarray, alphas: np.ndarray, ended: Callable[[], bool]
+) -> Iterator[np.ndarray | None]:
+    """Yield (A + αI)⁻¹ times the right-hand sides for each penalty; A is overwritten."""
+    diagonal = A.diagonal().copy()
+    for alpha in alphas:
+        if ended():
+            return
+        restore(A, diagonal + alpha)
+        yield dpotrs(A, rhs, lower=1)[0] if potrf(A) else None
+
+
+def _by_band(
+    A: np.ndarray, rhs: np.ndarray, alphas: np.ndarray, ended: Callable[[], bool]
+) -> Iterator[np.ndarray | None]:
+    """Yield the same from one reduction; all are turned back together."""
+    band = Band.of(A, ended)
+    if band is None:
+        return
+    turned = band.turned(rhs)
+    found = [band.solve(float(alpha), turned) for alpha in alphas]
+    good = [z for z in found if z is not None]
+    back = iter(np.hsplit(band.back(np.hstack(good)), len(good)) if good else ())
+    for z in found:
+        yield None if z is None else next(back)
 
 
 def _part(K: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

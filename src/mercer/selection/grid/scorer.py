@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from inspect import signature
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.metrics import accuracy_score, check_scoring, r2_score
-from sklearn.metrics._scorer import _BaseScorer
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from mercer.checks import Clock
 from mercer.domains import Table, Vectors, is_torch
-from mercer.errors import InvalidInput, MercerError, speaking_for, speaks, users_level, who
+from mercer.errors import InvalidInput, MercerError, speaking_for, speaks, who
 from mercer.estimator import (
     KernelEstimator,
-    accuracy,
     asks_centers,
     check_weights,
     kernel_of,
     prepare_labels,
     prepare_targets,
-    r_squared,
 )
 from mercer.kernels import Kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
@@ -34,8 +34,8 @@ from mercer.models.margin import Tally, gram_rows, is_margin
 from mercer.models.neighbors import NeighborsBase
 from mercer.models.risk import Risk
 from mercer.operators import Gram
+from mercer.selection.grid.judge import FoldJudge
 from mercer.selection.grid.paths import (
-    Answer,
     NeedsModel,
     grouped,
     of_kernel,
@@ -44,75 +44,15 @@ from mercer.selection.grid.paths import (
     split_rows,
     without,
 )
-from mercer.settings import get_config
+from mercer.settings import config, get_config
 from mercer.solvers import Rows
+from mercer.threads import inheriting, single_threaded_blas, workers
 
 #: Models that show what words of a kernel come to before they are fitted; so do margin machines.
 RESOLVING = (KernelRidge, KernelRidgeClassifier, Risk)
+SHARED = 500  # rows from which fits take turns at more than Python's lock
+_NOBODY_ELSE: AbstractContextManager = nullcontext()
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
-
-
-class FoldJudge:
-    """Scores models, or the values they would give, as scikit-learn does.
-
-    Parameters
-    ----------
-    model : estimator
-        The kind of model.
-    scoring : str, callable or None
-        As for ``GridSearchCV``; None is the model's own ``score``.
-    weighted : bool
-        Whether there are sample weights for the scorer, if it takes any.
-    """
-
-    def __init__(self, model: Any, scoring: Any, weighted: bool = False):
-        if isinstance(scoring, list | tuple | set | dict):
-            raise InvalidInput(
-                f"{who()}: scoring={scoring!r} names several scores; give one, or use "
-                "sklearn.model_selection.GridSearchCV."
-            )
-        try:
-            self.scorer: Callable = check_scoring(model, scoring=scoring)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{who()}: scoring: {error}") from error
-        own = getattr(type(model), "score", None)
-        self._metric = None
-        if scoring is None:
-            metrics: dict = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
-            metrics[accuracy], metrics[r_squared] = accuracy_score, r2_score
-            self._metric = metrics.get(own)
-        #: Whether values on the test rows may be enough; `Answer` tells if they are not.
-        self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None
-        #: Whether the scorer reads X only through the model.
-        self.by_model = scoring is None or isinstance(self.scorer, _BaseScorer)
-        takes = model.score if scoring is None else getattr(self.scorer, "_score_func", self.scorer)
-        self.weighted = weighted and "sample_weight" in signature(takes).parameters
-        if weighted and not self.weighted:
-            warnings.warn(
-                f"{who()}: scoring={scoring!r} takes no sample_weight, so the weights count in the "
-                "fits and not in the scores.",
-                UserWarning,
-                stacklevel=users_level(),
-            )
-
-    def score(self, model: Any, X: Any, y: Any, weights: Any) -> float:
-        """Return the score of a fitted model, rows counted by weights where the scorer can."""
-        options = {"sample_weight": weights} if self.weighted else {}
-        value = self.scorer(model, X, *(() if y is None else (y,)), **options)
-        try:
-            return float(value)
-        except (OverflowError, TypeError, ValueError):
-            raise InvalidInput(f"scoring must return a number, got {value!r}.") from None
-
-    def of_values(self, answer: Answer, y: np.ndarray, weights: Any) -> float:
-        """Return the score of values, or raise `NeedsModel`."""
-        X = np.empty((len(y), 0))
-        if self._metric is not None:
-            return float(self._metric(y, answer.predict(X), sample_weight=weights))
-        try:
-            return self.score(answer, X, y, weights)
-        except AttributeError as error:  # a fitted model says what it cannot answer
-            raise NeedsModel(str(error)) from error
 
 
 # ---- Which fits of a fold begin where others ended: regularised risks, from large penalties
@@ -120,12 +60,15 @@ class FoldJudge:
 
 
 class WarmStarts:
-    """The last solution on each fold, for a fit that differs in a smaller penalty only.
+    """What a fit on each fold leaves for the next: a solution, or the first steps of a pipeline.
+
+    A solution is for a fit that differs in a smaller penalty only, steps before the last for one
+    that differs in the last only.
 
     Parameters
     ----------
     base : estimator
-        The model; models without warm starts are fitted in the order of the settings.
+        The model; models that leave nothing are fitted in the order of the settings.
     settings : sequence of dict
         Its parameters, one dict for each fit on a fold.
     """
@@ -138,6 +81,13 @@ class WarmStarts:
             for g, (_, members) in enumerate(grouped([without("alpha", s) for s in settings])):
                 self._group[members] = g
             self._rank = np.array([-_number(s.get("alpha", base.alpha)) for s in settings])
+        self.steps = type(base) is Pipeline and base.memory is None and len(base.steps) > 1
+        self._first: dict[int, tuple[int, list, Any]] = {}  # by fold: group, fitted steps, rows
+        if self.steps:
+            last = base.steps[-1][0]
+            heads = [{n: v for n, v in s.items() if n.partition("__")[0] != last} for s in settings]
+            for g, (_, members) in enumerate(grouped(heads)):
+                self._group[members] = g
 
     def order(self, left: np.ndarray, by_fold: bool) -> list[tuple[int, int]]:
         """Return pairs of setting and fold in the order of the fits."""
@@ -151,6 +101,22 @@ class WarmStarts:
     def near(self, i: int, k: int) -> Any:
         """Return a fitted model to begin with, or None."""
         return self._last.get((int(self._group[i]), k))
+
+    def fit(self, base: Any, setting: dict[str, Any], i: int, k: int, X: Any, y: Any) -> Any:
+        """Return a fitted pipeline, whose steps before the last may be those of another."""
+        copies = {name: clone(value, safe=False) for name, value in setting.items()}
+        fresh, group = clone(base).set_params(**copies), int(self._group[i])
+        if not hasattr(fresh.steps[-1][1], "fit") or "steps" in setting:
+            return fresh.fit(X, y)
+        if k not in self._first or self._first[k][0] != group:
+            self._first.pop(k, None)  # not two at a time
+            head = fresh[:-1]
+            rows = head.fit_transform(X, y)
+            self._first[k] = group, head.steps, rows
+        _, fitted, rows = self._first[k]
+        fresh.steps[:-1] = fitted
+        fresh.steps[-1][1].fit(rows.copy() if hasattr(rows, "copy") else rows, y)
+        return fresh
 
     def keep(self, i: int, k: int, model: Any) -> None:
         """Note the fitted model of a setting on a fold; those of other groups are done with."""
@@ -233,6 +199,7 @@ class FoldScorer:
         self.failures: list[tuple[dict, int, Exception]] = []
         self.clock = Clock()
         self.stopped, self.complete, self.tally = False, False, Tally()
+        self._told: dict[int, tuple[Any, Any]] = {}  # targets and weights of test rows, by fold
         self._held: tuple[Kernel, np.ndarray] | None = None
         self._rows: tuple[Kernel, Rows] | None = None
         self._checked: tuple[Any, Any] | None = None
@@ -257,12 +224,13 @@ class FoldScorer:
         base = self.model if kernel is None else clone(self.model).set_params(kernel=kernel)
         table = np.full((len(settings), len(self.folds)), np.nan)
         done = np.zeros(table.shape, dtype=bool)
-        shared = self._resolvable(base)
+        shared, told = self._resolvable(base), self._told
         if self.judge.by_values and self.y is not None:
             try:
                 for i, k, answer in shared_answers(self, base, shared, settings):
-                    test = self.folds[k][1]
-                    table[i, k] = self.judge.of_values(answer, *self.of(test))
+                    if k not in told:
+                        told[k] = self.of(self.folds[k][1])
+                    table[i, k] = self.judge.of_values(answer, *told[k])
                     done[i, k] = True
                     self.complete |= bool(done[i].all())
             except NeedsModel:
@@ -271,14 +239,83 @@ class FoldScorer:
                 pass  # the fits themselves say what is wrong, and where
         starts = WarmStarts(base, settings)
         by_fold = shared is not None and bool(shared._words())  # a matrix for each: use it for all
-        for i, k in starts.order(np.argwhere(~done), by_fold):
-            if self.late():
-                break
-            table[i, k], fitted = self._one(base, shared, settings[i], k, starts.near(i, k))
-            starts.keep(i, k, fitted)
-            done[i, k] = True
+        order = starts.order(np.argwhere(~done), by_fold)
+        threads = 1 if by_fold else self._threads(base, settings)
+        fits = self._side_by_side if threads > 1 and len(order) > 1 else self._in_turn
+        for i, k, (score, failure) in fits(base, shared, settings, order, starts, threads):
+            table[i, k], done[i, k] = score, True
+            if failure is not None:
+                self.failures.append(failure)
             self.complete |= bool(done[i].all())
         return table
+
+    def _in_turn(
+        self, base: Any, shared: Any, settings: Any, order: Any, starts: WarmStarts, threads: int
+    ) -> Iterator[tuple[int, int, tuple]]:
+        """Yield setting, fold, and score and failure of every fit."""
+        for i, k in order:
+            if self.late():
+                return
+            fit = partial(starts.fit, i=i, k=k) if starts.steps and self.weights is None else None
+            *told, fitted = self._one(base, shared, settings[i], k, starts.near(i, k), fit=fit)
+            starts.keep(i, k, fitted)
+            yield i, k, tuple(told)
+
+    def _side_by_side(
+        self, base: Any, shared: Any, settings: Any, order: Any, starts: WarmStarts, threads: int
+    ) -> Iterator[tuple[int, int, tuple]]:
+        """Yield the same from several threads, one a fit, each with BLAS on one.
+
+        Fits are told in their order. One that begins where another ends waits for it, which began
+        before. A function of the user's that scores models is called here, not on other threads.
+        """
+        lock, later = threading.Lock(), not self.judge.by_model
+
+        def work(i: int, k: int, before: Future | None) -> tuple:
+            near = None if before is None else before.result()[-1]
+            with config(threads=1):
+                out = self._one(base, shared, settings[i], k, near, lock, later=later)
+            return out if starts.warm or later else (*out[:-1], None)
+
+        def told(i: int, k: int, job: Future) -> tuple[int, int, tuple]:
+            score, failure, fitted = job.result()
+            if later and failure is None:
+                known = self.of(self.folds[k][1])
+                try:
+                    score = self.judge.score(fitted, score, *known)
+                except Exception as error:
+                    score, failure = np.nan, self._failure(base, settings[i], k, error)
+            return i, k, (score, failure)
+
+        with single_threaded_blas(), workers(threads) as pool:
+            begun: deque = deque()
+            for i, k in order:
+                if self.late():
+                    break
+                job = pool.submit(inheriting(work), i, k, starts.near(i, k))
+                starts.keep(i, k, job)
+                begun.append((i, k, job))
+                if len(begun) > 2 * threads:
+                    yield told(*begun.popleft())
+            while begun:
+                yield told(*begun.popleft())
+
+    def _threads(self, base: Any, settings: Any) -> int:
+        """Return how many fits may run at a time.
+
+        More than one only of models that draw nothing from a generator that all share and call
+        nothing of the user's but kernels, where their matrices fit into the memory budget together.
+        """
+        ours = isinstance(base, KernelEstimator) and type(base).__module__.startswith("mercer.")
+        plain = not any(callable(v) or hasattr(v, "fit") for s in settings for v in s.values())
+        given = [v for name, v in base.get_params(deep=False).items() if name != "kernel"]
+        plain = plain and not any(callable(v) or hasattr(v, "fit") for v in given)
+        chosen = get_config()
+        if not (ours and plain and chosen.engine != "torch"):
+            return 1
+        if self.n < SHARED or not isinstance(self.X, np.ndarray):
+            return 1
+        return max(1, min(chosen.threads, chosen.memory // (COPIES * 8 * self.n**2)))
 
     def late(self) -> bool:
         """Whether nothing new may be begun."""
@@ -287,29 +324,50 @@ class FoldScorer:
         return late
 
     def _one(
-        self, base: Any, shared: Kernel | None, setting: dict[str, Any], k: int, near: Any
-    ) -> tuple[float, Any]:
-        """Return the score of one fit and the model, NaN and None if it fails."""
+        self,
+        base: Any,
+        shared: Kernel | None,
+        setting: dict[str, Any],
+        k: int,
+        near: Any,
+        alone: AbstractContextManager = _NOBODY_ELSE,
+        fit: Any = None,
+        later: bool = False,
+    ) -> tuple[Any, tuple | None, Any]:
+        """Return the score of one fit, what failed, and the model: NaN and no model if it fails.
+
+        What fits share is looked up `alone`; another way to `fit` on the points may be given.
+        Where a function scores `later`, its test points stand in place of the score.
+        """
         train, test = self.folds[k]
         known, held_out = self.of(train), self.of(test)
         if shared is not None:
             try:
-                K = self.sliced(base, shared, setting, k)
+                with alone:
+                    K = self.sliced(base, shared, setting, k)
                 if K is not None:
                     on_matrix = {**setting, "kernel": "precomputed"}
                     fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known, near)
-                    return self.judge.score(fitted, K[np.ix_(test, train)], *held_out), fitted
+                    score = self.judge.of_model(fitted, K[np.ix_(test, train)], *held_out)
+                    return score, None, fitted
             except Exception:
                 # Any error, a user's kernel may raise what it likes. Nothing is lost: the same fit
                 # is done below on the points, where what is wrong is said in terms of them.
                 near = None
         try:
             some, others = (split_rows(base, self.X, rows, train) for rows in (train, test))
-            fitted = plain_fit(base, setting, some, *known, near)
-            return self.judge.score(fitted, others, *held_out), fitted
+            if fit is None:
+                fitted = plain_fit(base, setting, some, *known, near)
+            else:
+                fitted = fit(base, setting, X=some, y=known[0])
+            if later:
+                return others, None, fitted
+            return self.judge.of_model(fitted, others, *held_out), None, fitted
         except Exception as error:
-            self.failures.append(({**self._kernel_of(base), **setting}, k, error))
-            return np.nan, None
+            return np.nan, self._failure(base, setting, k, error), None
+
+    def _failure(self, base: Any, setting: dict[str, Any], k: int, error: Exception) -> tuple:
+        return {**self._kernel_of(base), **setting}, k, error
 
     def _kernel_of(self, base: Any) -> dict[str, Any]:
         """Return the kernel that is tried, where it is not the model's own."""

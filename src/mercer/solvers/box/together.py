@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import Clock
-from mercer.engines.device import full_precision, pair_blocks
+from mercer.domains import namespace
+from mercer.engines.device import full_precision, triton_runs_on
 from mercer.memory import free_memory
 from mercer.solvers.base import Solution
 from mercer.solvers.box.problem import BoxQP, CheckedBox
@@ -34,7 +35,7 @@ ARRAYS = 16  # of a number for each variable of each problem that are alive at o
 
 
 @dataclass(frozen=True)
-class Together:
+class Descended:
     """Where problems end that were solved side by side.
 
     Attributes
@@ -54,7 +55,7 @@ class Together:
 
 def descend_together(
     problems: Sequence[BoxQP], rows: Rows, tol: float, clock: Clock, starts: Any = None
-) -> Together | None:
+) -> Descended | None:
     """Return where problems end that are solved side by side.
 
     None where there is nothing to gain: of one problem, of rows in main memory, or of a device that
@@ -84,7 +85,7 @@ def descend_together(
     most = max(len(box.p) for box in boxes)
     each = 8 * (ARRAYS * (max(most, rows.n) + 1) + 3 * SIZE**2)
     step = int(max(1, min(len(problems), free_memory(rows.store) // (2 * each))))
-    found = Together([], [], [])
+    found = Descended([], [], [])
     with full_precision():
         for first in range(0, len(problems), step):
             part = slice(first, first + step)
@@ -128,9 +129,8 @@ class _Descent:
     """The state of problems, a row each; a last column of zeros stands for no variable."""
 
     def __init__(self, boxes: Sequence[CheckedBox], starts: Sequence[Any], rows: Rows):
-        import torch
-
         K: Any = rows.store
+        torch = namespace(K)
         self.K = K
         self.sizes = [len(box.p) for box in boxes]
         count, m = len(boxes), max(self.sizes)
@@ -273,3 +273,76 @@ class _Descent:
             self.f += change[:, moved].to(K.dtype) @ K[moved]
         else:
             self.f += change.to(K.dtype) @ K
+
+
+# ---- Steps on pairs of variables of many problems at once, each on a dense block of its own ----
+
+
+WARPS = 2  # of the program of one block
+
+
+def pair_blocks(
+    Q: Any, G: Any, a: Any, lower: Any, upper: Any, wanted: Any, most: int
+) -> tuple[Any, Any]:
+    """Lower ½dᵀQd + Gᵀd block by block, d the change of a, keeping the sum of a.
+
+    One Triton program a block moves two variables at a time, the partner of the most violating one
+    chosen by its gain of second order (Fan, Chen and Lin, 2005); without Triton the compiled loop
+    of main memory does.
+
+    Parameters
+    ----------
+    Q : tensor of shape (P, q, q)
+        The blocks, float32 or float64.
+    G, a, lower, upper : tensors of float64 of shape (P, q)
+        Gradients at a, coefficients, and their box.
+    wanted : tensor of shape (P,)
+        Violation at which a block is left.
+    most : int
+        Steps on a block at most.
+
+    Returns
+    -------
+    a : tensor of shape (P, q)
+        The coefficients after it.
+    steps : tensor of int of shape (P,)
+        Steps taken.
+    """
+    if triton_runs_on(Q):
+        return _on_device(Q, G, a, lower, upper, wanted, most)
+    return _in_main_memory(Q, G, a, lower, upper, wanted, most)
+
+
+def _on_device(
+    Q: Any, G: Any, a: Any, lower: Any, upper: Any, wanted: Any, most: int
+) -> tuple[Any, Any]:
+    from mercer.engines.device import pair_steps
+
+    torch = namespace(Q)
+    count, q = a.shape
+    size = max(16, 1 << (q - 1).bit_length())
+    pad = torch.nn.functional.pad
+    G, a, lower, upper = (pad(v, (0, size - q)).contiguous() for v in (G, a, lower, upper))
+    Q = Q.contiguous()
+    steps = torch.zeros(count, dtype=torch.int64, device=Q.device)
+    pair_steps[(count,)](
+        Q, G, a, lower, upper, wanted.contiguous(), steps, most, q, SIZE=size, num_warps=WARPS
+    )
+    return a[:, :q], steps
+
+
+def _in_main_memory(
+    Q: Any, G: Any, a: Any, lower: Any, upper: Any, wanted: Any, most: int
+) -> tuple[Any, Any]:
+    from mercer.jit import pair_steps
+
+    like, (Q, G, a, lower, upper, wanted) = (
+        a,
+        (np.ascontiguousarray(v.cpu().numpy()) for v in (Q, G, a, lower, upper, wanted)),
+    )
+    a, steps, kinks = a.copy(), [], np.zeros(a.shape[1])
+    for k in range(len(a)):
+        block = (Q[k], G[k].copy(), a[k], lower[k], upper[k])
+        done, _, _ = pair_steps(*block, a.shape[1], kinks, float(wanted[k]), most)
+        steps.append(done)
+    return like.new_tensor(a), like.new_tensor(steps).long()

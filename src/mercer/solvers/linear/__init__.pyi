@@ -1,3 +1,4 @@
+from mercer.solvers.linear.band import REDUCTION as REDUCTION, Band as Band
 from mercer.solvers.linear.cg import (
     SLOW as SLOW,
     ConjugateGradients as ConjugateGradients,

@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 
 PROGRAM = r"""
 import numpy as np, torch
-from mercer.engines.device import pairs
+from mercer.solvers.box import together as pairs
 
 r = np.random.default_rng(0)
 for q in (5, 16, 37):
