@@ -19,29 +19,17 @@ TAU = 1e-12  # stands for the curvature of a direction in which the objective is
 
 
 @compiled
-def _chunk(c, start, stop):
-    """Return where chunk c begins: the last one ends at stop, and may overlap the one before."""
-    return min(start + c * LANES, stop - LANES)
-
-
-@compiled
 def _extremes(G, up, down, start, stop, low, at, high):
     """Return (min of G + up, where, max of G + down) over start ≤ i < stop.
 
     up[i] is 0 where variable i may grow and +inf elsewhere, down[i] 0 where it may shrink and −inf
     elsewhere; low, at and high are work arrays of `LANES` entries.
     """
-    lowest, where, highest = np.inf, -1, -np.inf
-    if stop - start < LANES:
-        for i in range(start, stop):
-            if G[i] + up[i] < lowest:
-                lowest, where = G[i] + up[i], i
-            highest = max(highest, G[i] + down[i])
-        return lowest, where, highest
     for k in range(LANES):
         low[k], at[k], high[k] = np.inf, -1.0, -np.inf
-    for c in range((stop - start + LANES - 1) // LANES):
-        first = _chunk(c, start, stop)
+    chunks = (stop - start) // LANES
+    for c in range(chunks):
+        first = start + c * LANES
         g, u, d = G[first : first + LANES], up[first : first + LANES], down[first : first + LANES]
         for k in range(LANES):
             v = g[k] + u[k]
@@ -50,37 +38,27 @@ def _extremes(G, up, down, start, stop, low, at, high):
             at[k] = c if lower else at[k]
             w = g[k] + d[k]
             high[k] = w if w > high[k] else high[k]
-    return _least(low, at, high, start, stop)
-
-
-@compiled
-def _least(low, at, high, start, stop):
-    """Return (least of all lanes, where, largest of all lanes)."""
     lowest, where, highest = np.inf, -1, -np.inf
-    for k in range(LANES):
-        if low[k] < lowest:
-            lowest, where = low[k], k
-        highest = max(highest, high[k])
-    if where >= 0:
-        where += _chunk(int(at[where]), start, stop)
+    if chunks > 0:
+        for k in range(LANES):
+            if low[k] < lowest:
+                lowest, where = low[k], start + int(at[k]) * LANES + k
+            highest = max(highest, high[k])
+    for i in range(start + chunks * LANES, stop):
+        if G[i] + up[i] < lowest:
+            lowest, where = G[i] + up[i], i
+        highest = max(highest, G[i] + down[i])
     return lowest, where, highest
 
 
 @compiled
 def _best_partner(G, down, low, q, qii, diagonal, start, stop, gains, at):
     """Return (largest gain, j): twice the decrease of the objective along e_i − e_j."""
-    best, where = 0.0, -1
-    if stop - start < LANES:
-        for j in range(start, stop):
-            t = max(G[j] + down[j] - low, 0.0)
-            gain = t * t / max(qii + diagonal[j] - 2.0 * q[j], TAU)
-            if gain > best:
-                best, where = gain, j
-        return best, where
     for k in range(LANES):
         gains[k], at[k] = 0.0, -1.0
-    for c in range((stop - start + LANES - 1) // LANES):
-        first = _chunk(c, start, stop)
+    chunks = (stop - start) // LANES
+    for c in range(chunks):
+        first = start + c * LANES
         last = first + LANES
         g, d, r, s = G[first:last], down[first:last], q[first:last], diagonal[first:last]
         for k in range(LANES):
@@ -92,29 +70,28 @@ def _best_partner(G, down, low, q, qii, diagonal, start, stop, gains, at):
             better = gain > gains[k]
             gains[k] = gain if better else gains[k]
             at[k] = c if better else at[k]
-    for k in range(LANES):
-        if gains[k] > best:
-            best, where = gains[k], k
-    if where >= 0:
-        where += _chunk(int(at[where]), start, stop)
+    best, where = 0.0, -1
+    if chunks > 0:
+        for k in range(LANES):
+            if gains[k] > best:
+                best, where = gains[k], start + int(at[k]) * LANES + k
+    for j in range(start + chunks * LANES, stop):
+        t = max(G[j] + down[j] - low, 0.0)
+        gain = t * t / max(qii + diagonal[j] - 2.0 * q[j], TAU)
+        if gain > best:
+            best, where = gain, j
     return best, where
 
 
 @compiled
 def _advance(G, up, down, qi, qj, step, start, stop, low, at, high):
     """Add step·(qi − qj) to G, and do as `_extremes` with what comes out, in one pass."""
-    chunks = (stop - start) // LANES
-    rest = start + chunks * LANES
-    for i in range(rest, stop):
-        G[i] += step * (qi[i] - qj[i])
-    if chunks == 0:
-        return _extremes(G, up, down, start, stop, low, at, high)
     for k in range(LANES):
         low[k], at[k], high[k] = np.inf, -1.0, -np.inf
-    for c in range((stop - start + LANES - 1) // LANES):
-        first = _chunk(c, start, stop)
+    chunks = (stop - start) // LANES
+    for c in range(chunks):
+        first = start + c * LANES
         last = first + LANES
-        part = step if c < chunks else 0.0  # what overlaps has been added to
         g, u, d, r, s = (
             G[first:last],
             up[first:last],
@@ -123,7 +100,7 @@ def _advance(G, up, down, qi, qj, step, start, stop, low, at, high):
             qj[first:last],
         )
         for k in range(LANES):
-            new = g[k] + part * (r[k] - s[k])
+            new = g[k] + step * (r[k] - s[k])
             g[k] = new
             v = new + u[k]
             lower = v < low[k]
@@ -131,7 +108,18 @@ def _advance(G, up, down, qi, qj, step, start, stop, low, at, high):
             at[k] = c if lower else at[k]
             w = new + d[k]
             high[k] = w if w > high[k] else high[k]
-    return _least(low, at, high, start, stop)
+    lowest, where, highest = np.inf, -1, -np.inf
+    if chunks > 0:
+        for k in range(LANES):
+            if low[k] < lowest:
+                lowest, where = low[k], start + int(at[k]) * LANES + k
+            highest = max(highest, high[k])
+    for i in range(start + chunks * LANES, stop):
+        G[i] += step * (qi[i] - qj[i])
+        if G[i] + up[i] < lowest:
+            lowest, where = G[i] + up[i], i
+        highest = max(highest, G[i] + down[i])
+    return lowest, where, highest
 
 
 @compiled
