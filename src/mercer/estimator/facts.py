@@ -140,7 +140,7 @@ class Study:
     ):
         self.kernel, self.X, self.seed = kernel, X, random_state
         self.facts: Facts = facts_of(kernel, X, outputs)
-        self._measures, self._hasty = True, False
+        self._measures, self.is_hasty = True, False
         self._rates, self._sketch = rates, sketch
 
     def unmeasured(self) -> Study:
@@ -152,7 +152,7 @@ class Study:
     def hasty(self) -> Study:
         """Return the same study with fewer points looked at, for a fit that waits for its plan."""
         other = copy(self)
-        other._hasty = True
+        other.is_hasty = True
         return other
 
     @property
@@ -169,7 +169,7 @@ class Study:
             return None
         if self._sketch is None:
             self._sketch = Sketch(self.kernel, self.X, self.seed)
-            self._sketch.hasty = self._hasty
+            self._sketch.hasty = self.is_hasty
         return self._sketch
 
     def seconds(self, *flops: float, entries: float = 0.0, reads: float = 0.0) -> float | None:

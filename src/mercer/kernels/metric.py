@@ -222,6 +222,7 @@ class RadialBound(Bound):
         super().__init__(kernel, X, Y)
         self._X = X
         self._centre: Any = None  # what points were moved by
+        self._rough = kernel._rough
         self._left: Any = None
         self._unit: Any = None  # what multiplies differences; None for 1
         if self.xp is np and self.flagged and self._laid_out(X, Y):
@@ -241,7 +242,7 @@ class RadialBound(Bound):
             self._xx = xx = _squared_norms(x)
             self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self.slow = self._must_be_exact(xx, yy)
-        if self._exact and not (kernel._rough and self._small):
+        if self._exact and not (self._rough and self._small):
             self._x, self._y, self._unit = as_they_came(self)
             self._sparse = sp.issparse(self._x)
             self.workspace *= 1 if self._x.dtype == self.dtype else 2
@@ -295,7 +296,7 @@ class RadialBound(Bound):
 
         Both are sums of the same entries in float64, so that near points cancel as they should.
         """
-        if self.xp is np or self.whole or coef.requires_grad or self.kernel._rough or self._exact:
+        if self.xp is np or self.whole or coef.requires_grad or self._rough or self._exact:
             return None
         slope = fused_form("squares", self._x, self._y, self.kernel._true_slope)
         if slope is None:
@@ -347,7 +348,7 @@ class RadialBound(Bound):
         # Where they are so near to their centre, rounding does not show.
         kind = self._type
         self._small = FINEST[kind] * self._radius < CANCELLATION[kind]
-        if self.kernel._rough and self.xp is not np:
+        if self._rough and self.xp is not np:
             return True
         return not self._small
 
@@ -381,7 +382,7 @@ class RadialBound(Bound):
             if self.xp is np and self.symmetric and rows == cols and self._x.shape[1] >= HALVED:
                 return self._on_corner(rows)
             s = self._left[rows] @ self._right[cols].T
-        if self.kernel._rough and not self._exact:
+        if self._rough and not self._exact:
             s = self._refined(s, rows, cols)
         # Rounding may leave −ε for a distance near 0; |−ε| is as near, and cheaper than clipping.
         s = np.abs(s, out=s) if self.xp is np else s.abs() if self.whole else s.abs_()
@@ -407,7 +408,7 @@ class RadialBound(Bound):
         s *= -2
         s += xx[:, None]
         s += xx
-        if self.kernel._rough:
+        if self._rough:
             s = self._refined(s, rows, rows)
         np.abs(s, out=s)
         np.einsum("ii->i", s)[...] = 0

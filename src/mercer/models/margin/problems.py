@@ -85,7 +85,8 @@ def solve_all(
     """
     clock = Clock(solver.max_time)
     found = None
-    if solver.max_iter is None and solver.callback is None:  # which count the steps of one
+    single = solver.max_iter is not None or solver.callback is not None  # they count one's steps
+    if not single and not rows.in_memory:
         found = descend_together(problems, rows, solver.tol, clock, starts)
         starts = starts if found is None else found.starts
 

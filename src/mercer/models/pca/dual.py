@@ -181,7 +181,10 @@ def by_subspace(
         if want.share is None or found >= want.share * total or count == n:
             break
         count = min(n, 2 * count)
-    solution = replace(solution, n_iter=products)
+    # A matrix that is written out does not show what centring it rounded away.
+    told_of = max(float(solution.residual or 0.0), EPS * size / total)
+    residual = solution.residual if form is centred else told_of
+    solution = replace(solution, n_iter=products, residual=residual)
     limit = tol or max(TOL, min(rounding, LOOSEST))
     if solution.converged and float(solution.residual or 0.0) > limit:
         told = f"{who()}: the components have relative residual {solution.residual:.3g}, above "
