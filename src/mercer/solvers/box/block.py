@@ -110,12 +110,12 @@ class Budget:
             hopeless = stale >= STALE * most or violation <= box_floor(a, G, root)
             if hopeless or self.stop(violation, n):
                 return violation
-            with blas_for(n):
-                if not jumped and done_here >= PATIENCE * most and n <= INTERIOR and fits(n):
+            if not jumped and done_here >= PATIENCE * most and n <= INTERIOR and fits(n):
+                with blas_for(n):
                     self._jump(block)
-                    jumped = True
-                else:
-                    self._newton(block)
+                jumped = True
+            else:
+                self._newton(block)
 
     def _newton(self, block: BoxBlock) -> None:
         """Take Newton steps where steps on pairs have taken as long as these will.
@@ -139,10 +139,11 @@ class Budget:
             lower, upper = np.where(a < 0, lower, 0.0), np.where(a > 0, upper, 0.0)
             free = free[(a[free] > lower[free]) & (a[free] < upper[free])]
         G += slopes
-        if m <= FEW:
-            newton_steps(Q, G, a, lower, upper, split)
-        elif len(free) > 1:
-            newton_leap(Q, G, a, lower, upper, split, free)
+        with blas_for(m):  # the factor is of the free variables, however many there are
+            if m <= FEW:
+                newton_steps(Q, G, a, lower, upper, split)
+            elif len(free) > 1:
+                newton_leap(Q, G, a, lower, upper, split, free)
         G -= slopes
 
     def _jump(self, block: BoxBlock) -> None:
