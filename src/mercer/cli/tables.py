@@ -11,12 +11,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from mercer.cli.delimited import csv_columns
 from mercer.cli.files import (
     CHUNK,
     CSV_BYTE,
     MOSTLY,
     csv_batches,
-    csv_cells,
     csv_memory,
     csv_size,
     hint,
@@ -24,6 +24,7 @@ from mercer.cli.files import (
     is_number,
     missing,
     plain_numbers,
+    tallied,
     to_number,
 )
 from mercer.domains.blocks import (
@@ -33,6 +34,7 @@ from mercer.domains.blocks import (
     parquet_libraries,
     polars_cells,
 )
+from mercer.domains.tables import Cells, RepeatedCells, joined
 from mercer.errors import InvalidInput
 from mercer.memory import human
 
@@ -76,7 +78,14 @@ class FileTable:
 
     def take(self, rows: Sequence[int]) -> FileTable:
         """Return the table of some rows."""
-        columns = {n: [c[i] for i in rows] for n, c in self.columns.items()}
+        index = np.asarray(rows, dtype=np.int64)
+        if np.array_equal(index, np.arange(len(self))):
+            return self
+        rows = index.tolist()
+        columns: dict[str, Sequence[Any]] = {
+            n: c.take(index) if isinstance(c, Cells) else [c[i] for i in rows]
+            for n, c in self.columns.items()
+        }
         return replace(self, columns=columns, places=[self.places[i] for i in rows])
 
     def where(self, row: int, name: str) -> str:
@@ -94,15 +103,17 @@ class FileTable:
             return "empty" if np.isnan(plain).all() else "number"
         if _is_plain_text(self.columns[name], self.decimal):
             return "category"
-        cells = [(i, c) for i, c in enumerate(self.cells(name)) if not missing(c)]
+        cells = tallied(self.cells(name))
         if not cells:
             return "empty"
-        text = [(i, c) for i, c in cells if not is_number(c, self.decimal)]
+        text = [(c, k) for c, k in cells if not is_number(c, self.decimal)]
         if not text:
             return "number"
-        numbers = len(cells) - len(text)
-        if numbers and (numbers >= MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
-            i, cell = text[0]
+        count = sum(k for _, k in cells)
+        numbers = count - sum(k for _, k in text)
+        if numbers and (numbers >= MOSTLY * count or all(is_infinite(c) for c, _ in text)):
+            odd = ((i, c) for i, c in enumerate(self.cells(name)) if not missing(c))
+            i, cell = next((i, c) for i, c in odd if not is_number(c, self.decimal))
             other = f"correct or empty the cell, or pass --categorical {name} or --drop {name}"
             raise InvalidInput(
                 f"{self.where(i, name)}: {cell!r} in a column of numbers; {cure or other}."
@@ -131,6 +142,16 @@ class FileTable:
                 raise InvalidInput(f"{self.where(i, name)}: {cell!r} is too large for a number.")
         return out
 
+    def present(self, name: str) -> np.ndarray:
+        """Return for each row whether its cell of a column is there."""
+        plain = self.plain_numbers(name)
+        if plain is not None:
+            return ~np.isnan(plain)
+        cells = self.cells(name)
+        if isinstance(cells, RepeatedCells):
+            return cells.mapped(lambda cell: None if missing(cell) else True) != np.array(None)
+        return np.array([not missing(cell) for cell in cells], dtype=bool)
+
     def plain_numbers(self, name: str) -> np.ndarray | None:
         """Return a column of finite numbers and gaps, found by looks at all of it; None of others.
 
@@ -147,6 +168,8 @@ class FileTable:
     def categories(self, name: str) -> np.ndarray:
         """Return a column as text, None where missing; numbers lose a trailing .0."""
         out, cells = np.empty(len(self), dtype=object), self.cells(name)
+        if isinstance(cells, RepeatedCells):
+            return cells.mapped(lambda cell: None if missing(cell) else _text(cell))
         if set(map(type, cells)) <= {str, type(None)}:  # others may be equal and have other text
             text = {c: None if missing(c) else _text(c) for c in set(cells)}
             out[:] = [text[c] for c in cells]
@@ -157,9 +180,10 @@ class FileTable:
 
 def _is_plain_text(cells: Sequence[Any], decimal: str) -> bool:
     """Whether a column holds text, some that is not missing and none that is a number."""
-    if not set(map(type, cells)) <= {str, type(None)}:
+    texts = cells.used()[0] if isinstance(cells, RepeatedCells) else cells
+    if not set(map(type, texts)) <= {str, type(None)}:
         return False
-    there = [c for c in set(cells) if not missing(c)]
+    there = [c for c in set(texts) if not missing(c)]
     return bool(there) and not any(is_number(c, decimal) for c in there)
 
 
@@ -182,7 +206,7 @@ def read_table(
     if is_parquet(path):
         table = _read_parquet(path, budget, most, drop)
     elif path == "-":
-        table = _whole_csv(sys.stdin.buffer, "standard input", encoding, budget)
+        table = _whole_csv(sys.stdin.buffer, "standard input", encoding, budget, decimal)
     elif most is not None and _is_larger(path, budget):
         rows = sum(map(len, _csv_batches(path, encoding, budget)))
         needed = table_size(path)[1]
@@ -190,7 +214,7 @@ def read_table(
     else:
         with open(path, "rb") as file:
             check_budget(CSV_BYTE * os.fstat(file.fileno()).st_size, path, budget, _TOO_LARGE)
-            table = _whole_csv(file, path, encoding, budget)
+            table = _whole_csv(file, path, encoding, budget, decimal)
     if not len(table):
         raise InvalidInput(f"{table.path}: the table has a header but no rows.")
     return replace(table, decimal=decimal)
@@ -238,16 +262,18 @@ def _is_larger(path: str, budget: int | None) -> bool:
     return budget is not None and table_size(path)[1] > budget
 
 
-def _whole_csv(stream: BinaryIO, name: str, encoding: str, budget: int | None) -> FileTable:
+def _whole_csv(
+    stream: BinaryIO, name: str, encoding: str, budget: int | None, decimal: str
+) -> FileTable:
     data = _bounded(stream, name, budget)
     _check_magic(data, name)
     check_budget(csv_memory(data), name, budget, "" if name == "standard input" else _TOO_LARGE)
-    return read_csv(data, name, encoding)
+    return read_csv(data, name, encoding, decimal)
 
 
-def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
+def read_csv(data: bytes, path: str, encoding: str = "utf-8", decimal: str = ".") -> FileTable:
     """Return the table of delimited text."""
-    return FileTable(path, *csv_cells(data, path, encoding), "line")
+    return FileTable(path, *csv_columns(data, path, encoding, decimal), "line", decimal)
 
 
 def _csv_batches(path: str, encoding: str, budget: int | None) -> Iterator[FileTable]:
@@ -301,15 +327,15 @@ def _some_rows(
     return FileTable(path, columns, places, kind, sampled_from=rows)
 
 
-def _joined(batches: Iterable[FileTable]) -> dict[str, list]:
+def _joined(batches: Iterable[FileTable]) -> dict[str, Sequence[Any]]:
     """Return the columns of all batches."""
-    columns: dict[str, list] = {}
+    parts: dict[str, list[Sequence[Any]]] = {}
     for batch in batches:
-        if columns and set(columns) != set(batch.columns):
+        if parts and set(parts) != set(batch.columns):
             raise InvalidInput(f"{batch.path}: has other columns than the files before it.")
         for name, cells in batch.columns.items():
-            columns.setdefault(name, []).extend(cells)
-    return columns
+            parts.setdefault(name, []).append(cells)
+    return {name: joined(some) for name, some in parts.items()}
 
 
 def _parquet_batches(
