@@ -151,9 +151,8 @@ def _quotes(text: bytes, delimiter: str) -> np.ndarray | None:
 def _last_lines(text: bytes, quotes: np.ndarray, rows: int) -> Sequence[int] | None:
     """Return the number of the last line of each row below the header, None if there are others."""
     lines = text.count(b"\n") + (not text.endswith(b"\n"))
-    blank = text.startswith((b"\n", b"\r")) or b"\n\n" in text or b"\n\r" in text
-    if not blank and not len(quotes):
-        return range(2, rows + 2) if lines == rows + 1 else None
+    if not len(quotes) and lines == rows + 1:  # none of them is blank
+        return range(2, rows + 2)
     array = np.frombuffer(text, dtype=np.uint8)
     ends = np.flatnonzero(array == ord("\n"))
     if lines > len(ends):

@@ -44,6 +44,7 @@ _MAGIC = (
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet (.xlsx); save the table as CSV"),
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
 )
+_PART = 2**24  # bytes of a file that are read at a time
 _TOO_LARGE = " --max-rows N takes N random rows."
 
 # ---- The table of a file: cells, and their conversion to numbers and text ----
@@ -213,8 +214,10 @@ def read_table(
         table = _some_rows(path, _csv_batches(path, encoding, budget), rows, needed, budget, most)
     else:
         with open(path, "rb") as file:
-            check_budget(CSV_BYTE * os.fstat(file.fileno()).st_size, path, budget, _TOO_LARGE)
-            table = _whole_csv(file, path, encoding, budget, decimal)
+            size = os.fstat(file.fileno()).st_size  # none of a pipe
+            check_budget(CSV_BYTE * size, path, budget, _TOO_LARGE)
+            part = min(max(size, CHUNK), _PART)
+            table = _whole_csv(file, path, encoding, budget, decimal, part)
     if not len(table):
         raise InvalidInput(f"{table.path}: the table has a header but no rows.")
     return replace(table, decimal=decimal)
@@ -263,9 +266,14 @@ def _is_larger(path: str, budget: int | None) -> bool:
 
 
 def _whole_csv(
-    stream: BinaryIO, name: str, encoding: str, budget: int | None, decimal: str
+    stream: BinaryIO,
+    name: str,
+    encoding: str,
+    budget: int | None,
+    decimal: str,
+    part: int = CHUNK,
 ) -> FileTable:
-    data = _bounded(stream, name, budget)
+    data = _bounded(stream, name, budget, part)
     _check_magic(data, name)
     check_budget(csv_memory(data), name, budget, "" if name == "standard input" else _TOO_LARGE)
     return read_csv(data, name, encoding, decimal)
@@ -406,10 +414,10 @@ def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
             raise InvalidInput(f"{name}: is {what}.")
 
 
-def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
+def _bounded(stream: BinaryIO, name: str, budget: int | None, most: int) -> bytes:
     """Read a stream to its end, or give up when what has come cannot fit the budget."""
     parts, size = [], 0
-    while part := stream.read(CHUNK):
+    while part := stream.read(most):
         parts.append(part)
         size += len(part)
         check_budget(CSV_BYTE * size, name, budget)

@@ -65,7 +65,7 @@ class NumberCells(Cells):
 
     def plain(self) -> np.ndarray:
         """Return the cells as floats, NaN where there is none."""
-        out = self.values.astype(float)
+        out = self.values.astype(float, copy=self.absent is not None)
         if self.absent is not None:
             out[self.absent] = np.nan
         return out
@@ -110,7 +110,7 @@ class WrittenCells(Cells):
 
     def plain(self) -> np.ndarray:
         """Return the numbers, NaN where there is none."""
-        return self.values.copy()
+        return self.values
 
 
 class RepeatedCells(Cells):
