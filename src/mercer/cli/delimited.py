@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
@@ -20,6 +20,7 @@ from mercer.cli.files import (
     MARKS,
     codec_of,
     csv_cells,
+    csv_memory,
     delimiter_of,
     header_of,
     is_number,
@@ -29,7 +30,7 @@ from mercer.domains.tables import RepeatedCells, WrittenCells
 from mercer.errors import InvalidInput
 
 _SMALL = 2**14  # bytes of a file that Python reads before pyarrow is imported
-_LOOK = 2**16  # bytes at the beginning that say which columns hold numbers
+_LOOK = 2**13  # bytes at the beginning that say which columns hold numbers
 _BLOCK = 2**22  # bytes that pyarrow reads at a time, in several threads
 _BOM = b"\xef\xbb\xbf"
 
@@ -37,7 +38,9 @@ _BOM = b"\xef\xbb\xbf"
 Columns = tuple[dict[str, Sequence[Any]], Sequence[int]]
 
 
-def csv_columns(data: bytes, path: str, encoding: str, decimal: str) -> Columns:
+def csv_columns(
+    data: bytes, path: str, encoding: str, decimal: str, allow: Callable[[int], None]
+) -> Columns:
     """Return the columns of a delimited text table with a header, as `csv_cells` does.
 
     Parameters
@@ -50,12 +53,16 @@ def csv_columns(data: bytes, path: str, encoding: str, decimal: str) -> Columns:
         How characters are written.
     decimal : str
         The decimal mark of numbers.
+    allow : callable
+        Refuses a number of bytes that memory does not hold.
     """
     if len(data) > _SMALL:
         with suppress(ImportError):
+            allow(csv_memory(data, arrays=True))
             found = _by_columns(data, path, encoding, decimal)
             if found is not None:
                 return found
+    allow(csv_memory(data))
     return csv_cells(data, path, encoding)
 
 
@@ -219,9 +226,7 @@ def _numeric(head: bytes, names: list[str], delimiter: str, decimal: str) -> set
     reader = csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter)
     rows = [row for row in reader if len(row) == len(names)]
     cells = dict(zip(names, zip(*rows, strict=True), strict=False))
-    return {
-        n for n, c in cells.items() if all(missing(v) or is_number(v, decimal) for v in set(c))
-    }
+    return {n for n, c in cells.items() if all(missing(v) or is_number(v, decimal) for v in set(c))}
 
 
 def _is_odd(column: Any) -> bool:

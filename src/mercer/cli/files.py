@@ -348,6 +348,7 @@ LONGEST = 20_000_000  # characters of a line: one that is longer is no row of a 
 SHARE = 4  # a batch takes at most this part of the budget
 _DELIMITERS = ",;\t"
 _ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
+_ARRAY_ROW, _ARRAY_CELL = 80, 8  # the same in arrays, beside the bytes of the file
 
 #: Columns by name, and the last line of each row.
 Cells = tuple[dict[str, Sequence[str]], list[int]]
@@ -392,16 +393,24 @@ def csv_batches(path: str, encoding: str, budget: int) -> Iterator[Cells]:
 def csv_size(path: str) -> tuple[int, int]:
     """Return about how many rows a file has, and the bytes of memory that reading it takes."""
     with open(path, "rb") as file:
-        return _size_of(iter(lambda: file.read(_COUNTED), b""))
+        size, rows, cells = _counts(iter(lambda: file.read(_COUNTED), b""))
+    return rows, _memory(size, rows, cells)
 
 
-def csv_memory(data: bytes) -> int:
-    """Return the bytes of memory that reading a delimited text table takes, without reading it."""
+def csv_memory(data: bytes, arrays: bool = False) -> int:
+    """Return the bytes of memory that reading a delimited text table takes, without reading it.
+
+    That of its cells as Python objects, or in arrays.
+    """
     view = memoryview(data)
-    return _size_of(view[i : i + _COUNTED] for i in range(0, len(data), _COUNTED))[1]
+    size, rows, cells = _counts(view[i : i + _COUNTED] for i in range(0, len(data), _COUNTED))
+    if arrays:
+        return CSV_BYTE * size + _ARRAY_ROW * rows + _ARRAY_CELL * cells
+    return _memory(size, rows, cells)
 
 
-def _size_of(parts: Iterable[Any]) -> tuple[int, int]:
+def _counts(parts: Iterable[Any]) -> tuple[int, int, int]:
+    """Return the bytes of a text, and about how many rows and cells it has."""
     counts, size = dict.fromkeys("\n\r" + _DELIMITERS, 0), 0
     for part in parts:
         size += len(part)
@@ -409,7 +418,7 @@ def _size_of(parts: Iterable[Any]) -> tuple[int, int]:
         for mark in counts:
             counts[mark] += int(np.count_nonzero(some == ord(mark)))
     rows = 1 + max(counts["\n"], counts["\r"])
-    return rows, _memory(size, rows, rows + max(counts[d] for d in _DELIMITERS))
+    return size, rows, rows + max(counts[d] for d in _DELIMITERS)
 
 
 def _memory(size: int, rows: int, cells: int) -> int:

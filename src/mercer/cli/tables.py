@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -17,7 +18,6 @@ from mercer.cli.files import (
     CSV_BYTE,
     MOSTLY,
     csv_batches,
-    csv_memory,
     csv_size,
     hint,
     is_infinite,
@@ -275,13 +275,16 @@ def _whole_csv(
 ) -> FileTable:
     data = _bounded(stream, name, budget, part)
     _check_magic(data, name)
-    check_budget(csv_memory(data), name, budget, "" if name == "standard input" else _TOO_LARGE)
-    return read_csv(data, name, encoding, decimal)
+    cure = "" if name == "standard input" else _TOO_LARGE
+    allow = partial(check_budget, name=name, budget=budget, cure=cure)
+    columns = csv_columns(data, name, encoding, decimal, allow)
+    return FileTable(name, *columns, "line", decimal)
 
 
 def read_csv(data: bytes, path: str, encoding: str = "utf-8", decimal: str = ".") -> FileTable:
     """Return the table of delimited text."""
-    return FileTable(path, *csv_columns(data, path, encoding, decimal), "line", decimal)
+    columns = csv_columns(data, path, encoding, decimal, lambda needed: None)
+    return FileTable(path, *columns, "line", decimal)
 
 
 def _csv_batches(path: str, encoding: str, budget: int | None) -> Iterator[FileTable]:

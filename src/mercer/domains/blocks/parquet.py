@@ -377,6 +377,9 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
 
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
 _ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
+# The same of cells in arrays, and for a text that differs from all others.
+_ARRAY_ROW, _ARRAY_CELL, _CODED_CELL, _DISTINCT = 60, 16, 24, 130
+_LENGTH = 8  # bytes that a text takes in a file, at least, beside those of its cells
 _ENCODED = 8 * 100  # for a cell of text as the indicator of a hundred categories
 MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
@@ -548,14 +551,16 @@ def _texts(file: Any) -> list[str]:
 
 
 def _needed(file: Any, drop: Collection[str]) -> int:
-    """Return the bytes that the cells take as Python values, those of texts as in the pages."""
-    used = [n for n in file.schema_arrow.names if n not in drop]
-    needed = _memory(file.metadata.num_rows, len(used), len({*_texts(file)} - {*drop}))
+    """Return the bytes that the cells take in arrays, those of texts as in the pages."""
+    rows, texts = file.metadata.num_rows, {*_texts(file)} - {*drop}
+    columns = len([n for n in file.schema_arrow.names if n not in drop])
+    needed = rows * (_ARRAY_ROW + _ARRAY_CELL * (columns - len(texts)) + _CODED_CELL * len(texts))
     for i in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(i)
         for chunk in map(group.column, range(group.num_columns)):
             if chunk.physical_type == "BYTE_ARRAY" and chunk.path_in_schema not in drop:
-                needed += _TEXT * chunk.total_uncompressed_size
+                size = chunk.total_uncompressed_size
+                needed += _TEXT * size + _DISTINCT * min(group.num_rows, size // _LENGTH)
     return needed
 
 
