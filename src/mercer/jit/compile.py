@@ -22,7 +22,6 @@ from numba import config  # noqa: E402
 from numba.core.caching import FunctionCache  # noqa: E402
 from numba.core.registry import CPUDispatcher  # noqa: E402
 
-
 PATIENCE = 0.7  # seconds after which a person at a terminal is told what takes so long
 
 

@@ -377,9 +377,8 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
 
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
 _ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
-# The same of cells in arrays, and for a text that differs from all others.
-_ARRAY_ROW, _ARRAY_CELL, _CODED_CELL, _DISTINCT = 60, 16, 24, 130
-_LENGTH = 8  # bytes that a text takes in a file, at least, beside those of its cells
+# The same of cells in arrays, which become objects where a model reads text.
+_ARRAY_ROW, _ARRAY_CELL, _CODED_CELL = 116, 35, 60
 _ENCODED = 8 * 100  # for a cell of text as the indicator of a hundred categories
 MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
@@ -559,8 +558,7 @@ def _needed(file: Any, drop: Collection[str]) -> int:
         group = file.metadata.row_group(i)
         for chunk in map(group.column, range(group.num_columns)):
             if chunk.physical_type == "BYTE_ARRAY" and chunk.path_in_schema not in drop:
-                size = chunk.total_uncompressed_size
-                needed += _TEXT * size + _DISTINCT * min(group.num_rows, size // _LENGTH)
+                needed += _TEXT * chunk.total_uncompressed_size
     return needed
 
 
