@@ -25,6 +25,7 @@ from mercer.cli.files import (
     header_of,
     is_number,
     missing,
+    refuse_long_lines,
 )
 from mercer.domains.tables import RepeatedCells, WrittenCells
 from mercer.errors import InvalidInput
@@ -56,13 +57,13 @@ def csv_columns(
     allow : callable
         Refuses a number of bytes that memory does not hold.
     """
+    allow(csv_memory(data))
     if len(data) > _SMALL:
+        refuse_long_lines(data, path)
         with suppress(ImportError):
-            allow(csv_memory(data, arrays=True))
             found = _by_columns(data, path, encoding, decimal)
             if found is not None:
                 return found
-    allow(csv_memory(data))
     return csv_cells(data, path, encoding)
 
 

@@ -348,7 +348,6 @@ LONGEST = 20_000_000  # characters of a line: one that is longer is no row of a 
 SHARE = 4  # a batch takes at most this part of the budget
 _DELIMITERS = ",;\t"
 _ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
-_ARRAY_ROW, _ARRAY_CELL = 80, 8  # the same in arrays, beside the bytes of the file
 
 #: Columns by name, and the last line of each row.
 Cells = tuple[dict[str, Sequence[str]], list[int]]
@@ -361,7 +360,7 @@ def csv_cells(data: bytes, path: str, encoding: str) -> Cells:
     mark is dropped; blank lines are skipped; every row must have as many cells as the header.
     """
     codec = codec_of(encoding)
-    _refuse_long_lines(data, path)
+    refuse_long_lines(data, path)
     try:
         text = data.decode(codec)
     except UnicodeDecodeError as error:
@@ -397,15 +396,10 @@ def csv_size(path: str) -> tuple[int, int]:
     return rows, _memory(size, rows, cells)
 
 
-def csv_memory(data: bytes, arrays: bool = False) -> int:
-    """Return the bytes of memory that reading a delimited text table takes, without reading it.
-
-    That of its cells as Python objects, or in arrays.
-    """
+def csv_memory(data: bytes) -> int:
+    """Return the bytes of memory that reading a delimited text table takes, without reading it."""
     view = memoryview(data)
     size, rows, cells = _counts(view[i : i + _COUNTED] for i in range(0, len(data), _COUNTED))
-    if arrays:
-        return CSV_BYTE * size + _ARRAY_ROW * rows + _ARRAY_CELL * cells
     return _memory(size, rows, cells)
 
 
@@ -506,7 +500,7 @@ def _lines(text: Any, path: str, most: int) -> Iterator[str]:
         yield line
 
 
-def _refuse_long_lines(data: bytes, path: str) -> None:
+def refuse_long_lines(data: bytes, path: str) -> None:
     """Refuse text with a line that no row of a table has, before it is decoded."""
     start = number = 0
     while len(data) - start > LONGEST:

@@ -377,8 +377,6 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
 
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
 _ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
-# The same of cells in arrays, which become objects where a model reads text.
-_ARRAY_ROW, _ARRAY_CELL, _CODED_CELL = 116, 35, 60
 _ENCODED = 8 * 100  # for a cell of text as the indicator of a hundred categories
 MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
@@ -550,10 +548,9 @@ def _texts(file: Any) -> list[str]:
 
 
 def _needed(file: Any, drop: Collection[str]) -> int:
-    """Return the bytes that the cells take in arrays, those of texts as in the pages."""
-    rows, texts = file.metadata.num_rows, {*_texts(file)} - {*drop}
-    columns = len([n for n in file.schema_arrow.names if n not in drop])
-    needed = rows * (_ARRAY_ROW + _ARRAY_CELL * (columns - len(texts)) + _CODED_CELL * len(texts))
+    """Return the bytes that the cells take as Python values, those of texts as in the pages."""
+    used = [n for n in file.schema_arrow.names if n not in drop]
+    needed = _memory(file.metadata.num_rows, len(used), len({*_texts(file)} - {*drop}))
     for i in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(i)
         for chunk in map(group.column, range(group.num_columns)):
