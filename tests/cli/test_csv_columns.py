@@ -6,10 +6,9 @@ import io
 import numpy as np
 import pytest
 
-from mercer.cli import delimited
-from mercer.cli.delimited import csv_columns
+from mercer.cli import tables
 from mercer.cli.files import csv_cells
-from mercer.cli.tables import FileTable, read_csv
+from mercer.cli.tables import FileTable, csv_columns, read_csv
 from mercer.domains.tables import RepeatedCells, WrittenCells
 from mercer.errors import InvalidInput
 
@@ -77,7 +76,7 @@ POOLS = [
 
 @pytest.fixture(autouse=True)
 def _files_of_any_size(monkeypatch):
-    monkeypatch.setattr(delimited, "_SMALL", 0)
+    monkeypatch.setattr(tables, "_SMALL", 0)
 
 
 def outcome(read, *arguments):
@@ -111,7 +110,7 @@ def same(data, encoding="utf-8", decimal="."):
     if isinstance(expected, str):
         return "refused"
     one = told(data, encoding, decimal, csv_cells(data, "t", encoding))
-    by_columns = delimited._by_columns(data, "t", encoding, decimal)
+    by_columns = tables._by_columns(data, "t", encoding, decimal)
     assert told(data, encoding, decimal, csv_columns(data, "t", encoding, decimal, print)) == one
     return "rows" if by_columns is None else "columns"
 

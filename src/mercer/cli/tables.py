@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import stat
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from mercer.cli.delimited import csv_columns
 from mercer.cli.files import (
     CHUNK,
     CSV_BYTE,
+    MARKS,
     MOSTLY,
+    codec_of,
     csv_batches,
+    csv_cells,
+    csv_memory,
     csv_size,
+    delimiter_of,
+    header_of,
     hint,
     is_infinite,
     is_number,
     missing,
     plain_numbers,
+    refuse_long_lines,
     tallied,
     to_number,
 )
@@ -33,6 +42,7 @@ from mercer.domains.blocks import (
     column_names,
     parquet_libraries,
     polars_cells,
+    text_columns,
 )
 from mercer.domains.tables import Cells, RepeatedCells, joined
 from mercer.errors import InvalidInput
@@ -45,6 +55,7 @@ _MAGIC = (
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
 )
 _PART = 2**24  # bytes of a file that are read at a time
+_SMALL = 2**14  # bytes of CSV that Python reads before pyarrow is imported
 _TOO_LARGE = " --max-rows N takes N random rows."
 
 # ---- The table of a file: cells, and their conversion to numbers and text ----
@@ -285,6 +296,77 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8", decimal: str = "."
     """Return the table of delimited text."""
     columns = csv_columns(data, path, encoding, decimal, lambda needed: None)
     return FileTable(path, *columns, "line", decimal)
+
+
+#: Columns by name, and the last line of each row.
+Columns = tuple[dict[str, Sequence[Any]], Sequence[int]]
+
+
+def csv_columns(
+    data: bytes, path: str, encoding: str, decimal: str, allow: Callable[[int], None]
+) -> Columns:
+    """Return the columns of a delimited text table with a header, as `csv_cells` does.
+
+    Parameters
+    ----------
+    data : bytes
+        The text.
+    path : str
+        What the file is called.
+    encoding : str
+        How characters are written.
+    decimal : str
+        The decimal mark of numbers.
+    allow : callable
+        Refuses a number of bytes that memory does not hold.
+    """
+    allow(csv_memory(data))
+    if len(data) > _SMALL:
+        refuse_long_lines(data, path)
+        with suppress(ImportError):
+            found = _by_columns(data, path, encoding, decimal)
+            if found is not None:
+                return found
+    return csv_cells(data, path, encoding)
+
+
+def _by_columns(data: bytes, path: str, encoding: str, decimal: str) -> Columns | None:
+    """Return the columns; None where something is unusual."""
+    text = _as_utf8(data, encoding)
+    if text is None or b"\0" in text:
+        return None
+    start = len(text) - len(text.lstrip(b"\r\n"))  # blank lines, without a character
+    end = text.find(b"\n", start)
+    line = text[start : end + 1].decode()
+    if end < 0 or not line.strip() or line.count('"') % 2:
+        return None
+    try:
+        delimiter = delimiter_of(line)
+        names = header_of(next(csv.reader([line], delimiter=delimiter, strict=True)), path)
+    except (InvalidInput, csv.Error):
+        return None
+    return text_columns(text, end + 1, names, delimiter, decimal, MARKS, _looks_numeric)
+
+
+def _looks_numeric(cell: str, decimal: str) -> bool:
+    return missing(cell) or is_number(cell, decimal)
+
+
+def _as_utf8(data: bytes, encoding: str) -> bytes | None:
+    """Return text in UTF-8 without a byte order mark, None where it is not what it is said to be.
+
+    Text of few characters is the same in most encodings, but its columns are looked at as UTF-8.
+    """
+    codec = codec_of(encoding)
+    try:
+        if codec == "utf-8-sig":
+            text = data.removeprefix(BOM_UTF8)
+            if not text.isascii():
+                text.decode()
+            return text
+        return data.decode(codec).encode()
+    except UnicodeError:
+        return None
 
 
 def _csv_batches(path: str, encoding: str, budget: int | None) -> Iterator[FileTable]:

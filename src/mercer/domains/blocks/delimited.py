@@ -1,97 +1,72 @@
-"""Delimited text read by columns, where nothing in it is unusual; `csv_cells` reads the rest.
+"""Delimited text read by columns, where nothing in it is unusual.
 
 pyarrow reads columns that begin with numbers as numbers, and each text of the others once. What it
-understands in another way than `csv_cells` is found first, or by what comes back: then there is no
-answer, and the rows are read one by one, which also says what is wrong with a file.
+understands in another way than Python's `csv` does is found first, or by what comes back: then
+there is no answer, and the rows are to be read one by one, which also says what is wrong with them.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from mercer.cli.files import (
-    MARKS,
-    codec_of,
-    csv_cells,
-    csv_memory,
-    delimiter_of,
-    header_of,
-    is_number,
-    missing,
-    refuse_long_lines,
-)
 from mercer.domains.tables import RepeatedCells, WrittenCells
-from mercer.errors import InvalidInput
 
-_SMALL = 2**14  # bytes of a file that Python reads before pyarrow is imported
 _LOOK = 2**13  # bytes at the beginning that say which columns hold numbers
 _BLOCK = 2**22  # bytes that pyarrow reads at a time, in several threads
 _BOM = b"\xef\xbb\xbf"
 
-#: Columns by name, and the last line of each row.
-Columns = tuple[dict[str, Sequence[Any]], Sequence[int]]
 
-
-def csv_columns(
-    data: bytes, path: str, encoding: str, decimal: str, allow: Callable[[int], None]
-) -> Columns:
-    """Return the columns of a delimited text table with a header, as `csv_cells` does.
+def text_columns(
+    text: bytes,
+    start: int,
+    names: Sequence[str],
+    delimiter: str,
+    decimal: str,
+    gaps: Collection[str],
+    looks: Callable[[str, str], bool],
+) -> tuple[dict[str, Sequence[Any]], Sequence[int]] | None:
+    """Return the columns of a table, and the last line of each row; None where text is unusual.
 
     Parameters
     ----------
-    data : bytes
-        The text.
-    path : str
-        What the file is called.
-    encoding : str
-        How characters are written.
-    decimal : str
-        The decimal mark of numbers.
-    allow : callable
-        Refuses a number of bytes that memory does not hold.
+    text : bytes
+        The text in UTF-8 without a byte order mark or NUL, the header in it.
+    start : int
+        Where the rows begin.
+    names : sequence of str
+        The names of the columns.
+    delimiter, decimal : str
+        What stands between cells, and in numbers.
+    gaps : collection of str
+        What is written where a number is missing.
+    looks : callable
+        Whether a cell with such a decimal mark may stand in a column of numbers.
+
+    Raises
+    ------
+    ImportError
+        If there is no pyarrow.
     """
-    allow(csv_memory(data))
-    if len(data) > _SMALL:
-        refuse_long_lines(data, path)
-        with suppress(ImportError):
-            found = _by_columns(data, path, encoding, decimal)
-            if found is not None:
-                return found
-    return csv_cells(data, path, encoding)
-
-
-def _by_columns(data: bytes, path: str, encoding: str, decimal: str) -> Columns | None:
-    """Return the columns; None where something is unusual."""
     import pyarrow as pa
 
-    text = _as_utf8(data, encoding)
-    if text is None or b"\0" in text or (b"\r" in text and _lone_returns(text)):
+    if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
         return None
-    start = len(text) - len(text.lstrip(b"\r\n"))  # blank lines, without a character
-    end = text.find(b"\n", start)
-    line = text[start : end + 1].decode()
-    if end < 0 or not line.strip() or line.count('"') % 2:
-        return None
-    try:
-        delimiter = delimiter_of(line)
-        names = header_of(next(csv.reader([line], delimiter=delimiter, strict=True)), path)
-    except (InvalidInput, csv.Error):
-        return None
-    body = memoryview(text)[end + 1 :]
+    body = memoryview(text)[start:]
     quotes = _quotes(text, delimiter) if b'"' in text else np.zeros(0, dtype=np.int64)
     if quotes is None or body[:3] == _BOM:  # which pyarrow would drop there
         return None
     try:
+        head = bytes(body[:_LOOK])
+        numbers = _numeric(head, len(names), delimiter, partial(looks, decimal=decimal))
         buffer = pa.py_buffer(body)
         options = _options(len(names), delimiter, bool(len(quotes)))
-        table = _arrow_table(buffer, names, options, decimal)
+        table = _arrow_table(buffer, numbers, options, decimal, gaps)
     except (pa.ArrowInvalid, pa.ArrowKeyError, csv.Error):
         return None
     if table is None or not table.num_rows:
@@ -110,28 +85,6 @@ def _by_columns(data: bytes, path: str, encoding: str, decimal: str) -> Columns 
             codes = [part.indices.to_numpy() for part in column.chunks]
             columns[name] = RepeatedCells(values, np.concatenate(codes))
     return columns, places
-
-
-def _as_utf8(data: bytes, encoding: str) -> bytes | None:
-    """Return text in UTF-8 without a byte order mark, None where it is not what it is said to be.
-
-    Text of few characters is the same in most encodings, but its columns are looked at as UTF-8.
-    """
-    codec = codec_of(encoding)
-    try:
-        if codec == "utf-8-sig":
-            text = data.removeprefix(_BOM)
-            if not text.isascii():
-                text.decode()
-            return text
-        return data.decode(codec).encode()
-    except UnicodeError:
-        return None
-
-
-def _lone_returns(text: bytes) -> bool:
-    """Whether a carriage return stands without the line feed that should follow it."""
-    return text.count(b"\r") != text.count(b"\r\n")
 
 
 def _quotes(text: bytes, delimiter: str) -> np.ndarray | None:
@@ -186,7 +139,13 @@ def _options(width: int, delimiter: str, quoted: bool) -> tuple[Any, Any]:
     )
 
 
-def _arrow_table(body: Any, names: list[str], options: tuple[Any, Any], decimal: str) -> Any:
+def _arrow_table(
+    body: Any,
+    numbers: list[bool],
+    options: tuple[Any, Any],
+    decimal: str,
+    gaps: Collection[str],
+) -> Any:
     """Return columns of numbers, NaN-free where there are any, and columns of text by its values.
 
     A column that turns out to hold something else than numbers is read again as text.
@@ -195,39 +154,37 @@ def _arrow_table(body: Any, names: list[str], options: tuple[Any, Any], decimal:
     from pyarrow import csv as arrow
 
     text = pa.dictionary(pa.int32(), pa.string())
-    numbers = _numeric(body[:_LOOK].to_pybytes(), names, options[1].delimiter, decimal)
-    types = {n: pa.float64() if n in numbers else text for n in names}
-    for _ in range(len(names) + 1):
+    types = [pa.float64() if number else text for number in numbers]
+    for _ in range(len(types) + 1):
         convert = arrow.ConvertOptions(
-            column_types={str(j): types[n] for j, n in enumerate(names)},
-            null_values=sorted(MARKS),
+            column_types={str(j): kind for j, kind in enumerate(types)},
+            null_values=sorted(gaps),
             decimal_point=decimal,
             check_utf8=False,
         )
-        odd: list[str] = []
         try:
             table = arrow.read_csv(pa.BufferReader(body), *options, convert)
-            odd = [n for n, c in zip(names, table.columns, strict=True) if _is_odd(c)]
+            odd = [j for j, column in enumerate(table.columns) if _is_odd(column)]
         except pa.ArrowInvalid as error:
             place = str(error).partition("column #")[2].partition(":")[0]
-            if not place.isdecimal() or not int(place) < len(names):
+            if not place.isdecimal() or not int(place) < len(types):
                 raise
-            odd = [names[int(place)]]
+            odd = [int(place)]
         if not odd:
             return table.unify_dictionaries()
-        if any(types[n] == text for n in odd):
+        if any(types[j] == text for j in odd):
             return None
-        types.update(dict.fromkeys(odd, text))
+        for j in odd:
+            types[j] = text
     return None
 
 
-def _numeric(head: bytes, names: list[str], delimiter: str, decimal: str) -> set[str]:
-    """Return the columns whose first cells are numbers or missing."""
+def _numeric(head: bytes, width: int, delimiter: str, looks: Callable[[str], bool]) -> list[bool]:
+    """Return for each column whether its first cells may stand in a column of numbers."""
     lines = head[: head.rfind(b"\n") + 1].decode(errors="replace")
     reader = csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter)
-    rows = [row for row in reader if len(row) == len(names)]
-    cells = dict(zip(names, zip(*rows, strict=True), strict=False))
-    return {n for n, c in cells.items() if all(missing(v) or is_number(v, decimal) for v in set(c))}
+    rows = [row for row in reader if len(row) == width]
+    return [bool(rows) and all(map(looks, {row[j] for row in rows})) for j in range(width)]
 
 
 def _is_odd(column: Any) -> bool:
