@@ -320,13 +320,15 @@ def csv_columns(
     allow : callable
         Refuses a number of bytes that memory does not hold.
     """
-    allow(csv_memory(data))
+    by_columns, by_rows = csv_memory(data)
+    allow(by_columns)
     if len(data) > _SMALL:
         refuse_long_lines(data, path)
         with suppress(ImportError):
             found = _by_columns(data, path, encoding, decimal)
             if found is not None:
                 return found
+    allow(by_rows)
     return csv_cells(data, path, encoding)
 
 

@@ -376,7 +376,7 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
 
 
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
-_ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
+_ROW, _CELL, _TEXT_CELL, _TEXT = 120, 60, 110, 4
 _ENCODED = 8 * 100  # for a cell of text as the indicator of a hundred categories
 MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
@@ -475,8 +475,12 @@ def _cells(column: Any, name: str, path: str) -> Sequence[Any]:
             column = column.dictionary_encode()
         except NotImplementedError:  # a kind that pyarrow does not compare
             return [_plain(v, name, path) for v in column.to_pylist()]
-    values = [_plain(v, name, path) for v in column.dictionary.to_pylist()]
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes, listed = column.indices.fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary
+    if len(listed) > len(codes):  # a batch has the whole dictionary of a file
+        used, codes = np.unique(codes, return_inverse=True)
+        codes = codes.reshape(-1) - np.count_nonzero(used < 0)
+        listed = listed.take(used[used >= 0])
+    values = [_plain(v, name, path) for v in listed.to_pylist()]
     return _without_none(values, codes)
 
 
