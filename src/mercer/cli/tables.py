@@ -347,11 +347,11 @@ def _by_columns(data: bytes, path: str, encoding: str, decimal: str) -> Columns 
         names = header_of(next(csv.reader([line], delimiter=delimiter, strict=True)), path)
     except (InvalidInput, csv.Error):
         return None
-    return text_columns(text, end + 1, names, delimiter, decimal, MARKS, _looks_numeric)
 
+    def looks(cell: str) -> bool:
+        return missing(cell) or is_number(cell, decimal)
 
-def _looks_numeric(cell: str, decimal: str) -> bool:
-    return missing(cell) or is_number(cell, decimal)
+    return text_columns(text, end + 1, names, delimiter, decimal, MARKS, looks)
 
 
 def _as_utf8(data: bytes, encoding: str) -> bytes | None:

@@ -29,7 +29,7 @@ def text_columns(
     delimiter: str,
     decimal: str,
     gaps: Collection[str],
-    looks: Callable[[str, str], bool],
+    looks: Callable[[str], bool],
 ) -> tuple[dict[str, Sequence[Any]], Sequence[int]] | None:
     """Return the columns of a table, and the last line of each row; None where text is unusual.
 
@@ -46,7 +46,7 @@ def text_columns(
     gaps : collection of str
         What is written where a number is missing.
     looks : callable
-        Whether a cell with such a decimal mark may stand in a column of numbers.
+        Whether a cell may stand in a column of numbers.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def text_columns(
         return None
     try:
         head = bytes(body[:_LOOK])
-        numbers = _numeric(head, len(names), delimiter, partial(looks, decimal=decimal))
+        numbers = _numeric(head, len(names), delimiter, looks)
         buffer = pa.py_buffer(body)
         options = _options(len(names), delimiter, bool(len(quotes)))
         table = _arrow_table(buffer, numbers, options, decimal, gaps)

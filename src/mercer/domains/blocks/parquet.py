@@ -376,7 +376,7 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
 
 
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
-_ROW, _CELL, _TEXT_CELL, _TEXT = 120, 60, 110, 4
+_ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 95, 5
 _ENCODED = 8 * 100  # for a cell of text as the indicator of a hundred categories
 MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
