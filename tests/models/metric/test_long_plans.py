@@ -1,4 +1,4 @@
-"""A fit to a long table is planned from some of its rows, and the plan says what all of them say."""
+"""A long table is planned from some of its rows, and the plan says what all of them say."""
 
 import re
 
