@@ -158,7 +158,7 @@ def add_square(T: np.ndarray, out: np.ndarray) -> None:
         raise TypeError(f"the square of {m} columns does not fit the shape {out.shape}")
     if not r or not m:
         return
-    kind = np.float32 if T.dtype == np.float32 else np.float64
+    kind = np.float32 if T.dtype == out.dtype == np.float32 else np.float64
     source, target = _checked(T, "C", writeable=False, kind=kind), _checked(out, "F", kind=kind)
     name = "ssyrk" if kind is np.float32 else "dsyrk"
     call = _routine(name)

@@ -136,12 +136,25 @@ def test_no_more_of_a_stream_is_read_than_fits(monkeypatch):
 
 
 def peak(work):
+    """The most memory that Python and pyarrow hold: together at any call, each at any time."""
+    before, most = pa.default_memory_pool(), 0
+    pool = pa.proxy_memory_pool(before)
+
+    def look(*_):
+        nonlocal most
+        most = max(most, tracemalloc.get_traced_memory()[0] + pool.bytes_allocated())
+
+    pa.set_memory_pool(pool)
     tracemalloc.start()
+    sys.setprofile(look)
     try:
         work()
-        return tracemalloc.get_traced_memory()[1]
     finally:
+        sys.setprofile(None)
+        alone = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        pa.set_memory_pool(before)
+    return max(most, alone, pool.max_memory())
 
 
 def prepared(path, budget=None):
@@ -158,6 +171,7 @@ SHAPES = {
     "few texts": {f"x{i}": np.array(["north", "south"])[np.arange(N) % 2] for i in range(5)},
     "long text": {"t": np.array(["many words, " * 20 + str(i % 7) for i in range(N)])},
     "many texts": {"t": np.array([f"name {i}" for i in range(N)])},
+    "only texts": {f"t{j}": np.array([f"n{i * 7919 % N}" for i in range(N)]) for j in range(10)},
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from mercer.domains.blocks import parquet_libraries
-from mercer.domains.tables import is_date
+from mercer.domains.tables import NumberCells, RepeatedCells, WrittenCells, is_date
 from mercer.errors import InvalidInput
 
 # Cells that a spreadsheet may run (OWASP, "CSV injection").
@@ -189,7 +189,7 @@ _MISSING = frozenset(
     {"", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "nat", "null", "none", "missing"}
     | {"?", ".", "-", "--"}
 )
-_MARKS = frozenset({*_MISSING, *map(str.upper, _MISSING), "NaN", "None", "Null"})
+MARKS = frozenset({*_MISSING, *map(str.upper, _MISSING), "NaN", "None", "Null"})
 _DIGITS = frozenset("0123456789+-.eE \t")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _NUMBER = {
@@ -238,20 +238,51 @@ def plain_numbers(cells: Sequence[Any], decimal: str = ".") -> np.ndarray | None
 
     None where one is something else, or is written as few are; then each is to be looked at.
     """
+    if isinstance(cells, NumberCells):
+        out = cells.plain()
+        return None if np.isinf(out).any() else out
+    if isinstance(cells, WrittenCells):
+        return cells.plain() if cells.decimal == decimal else plain_numbers(list(cells), decimal)
+    if isinstance(cells, RepeatedCells):
+        return _plain_values(cells, decimal)
     kinds = set(map(type, cells))
     try:
         if kinds <= {int, float, type(None)}:
             out = np.array(cells, dtype=float)
         elif kinds == {str} and decimal == ".":
             # Python reads more than `_NUMBER` does, such as "1_000" and "infinity"
-            if not _DIGITS.issuperset("".join(c for c in cells if c not in _MARKS)):
+            if not _DIGITS.issuperset("".join(c for c in cells if c not in MARKS)):
                 return None
-            out = np.array([np.nan if c in _MARKS else float(c) for c in cells])
+            out = np.array([np.nan if c in MARKS else float(c) for c in cells])
         else:
             return None
     except (OverflowError, ValueError):
         return None
     return None if np.isinf(out).any() else out
+
+
+def _plain_values(cells: RepeatedCells, decimal: str) -> np.ndarray | None:
+    """Return `plain_numbers` of cells, each value looked at once."""
+    used = np.flatnonzero(np.bincount(cells.codes + 1, minlength=len(cells.values) + 1)[1:])
+    out = np.full(len(cells.values) + 1, np.nan)  # the last stands for None
+    if len(used):
+        found = plain_numbers([cells.values[i] for i in used.tolist()], decimal)
+        if found is None:
+            return None
+        out[used] = found
+    return out[cells.codes]
+
+
+def tallied(cells: Iterable[Any]) -> list[tuple[Any, int]]:
+    """Return the cells that are there in their order, each text once, and how often it occurs."""
+    if isinstance(cells, RepeatedCells):
+        found = list(zip(*cells.used(), strict=True))
+    else:
+        cells = list(cells)
+        alike = Counter(c for c in cells if isinstance(c, str))
+        # what is no text may be equal and still another thing
+        found = [*alike.items(), *((c, 1) for c in cells if not isinstance(c, str))]
+    return [(c, k) for c, k in found if not missing(c)]
 
 
 def is_infinite(cell: Any) -> bool:
@@ -287,10 +318,7 @@ def hint(cell: Any, decimal: str = ".") -> str:
 
 def notation(cells: Sequence[Any], decimal: str = ".") -> tuple[str, str] | None:
     """Return an example and a cure when almost all cells are numbers in another notation."""
-    # each text once; what is no text may be equal and still another thing
-    alike = Counter(c for c in cells if isinstance(c, str))
-    others = ((c, 1) for c in cells if not isinstance(c, str))
-    present = [(c, k) for c, k in chain(alike.items(), others) if not missing(c)]
+    present = tallied(cells)
     odd = [(c, cure, k) for c, k in present if (cure := hint(c, decimal))]
     plain = sum(k for c, k in present if is_number(c, decimal))
     if not odd or sum(k for *_, k in odd) + plain < MOSTLY * sum(k for _, k in present):
@@ -302,8 +330,9 @@ def notation(cells: Sequence[Any], decimal: str = ".") -> tuple[str, str] | None
 
 def dates(cells: Iterable[Any]) -> bool:
     """Whether most of the cells that are there are ISO dates, with or without a time."""
-    present = [c for c in cells if not missing(c)]
-    return bool(present) and sum(map(is_date, present)) > len(present) / 2
+    present = tallied(cells)
+    found = sum(k for c, k in present if is_date(c))
+    return found > sum(k for _, k in present) / 2
 
 
 # ---- CSV that is read: whole or in batches; strict about shape and encoding ----
@@ -313,11 +342,13 @@ def dates(cells: Iterable[Any]) -> bool:
 CSV_BYTE = 7
 #: Bytes of a file, or of a pipe, that are read at a time.
 CHUNK = 2**16
+_COUNTED = 2**18  # bytes that are looked at together, which the cache holds
 MOST_ROWS = 2**15  # of a batch
 LONGEST = 20_000_000  # characters of a line: one that is longer is no row of a table
 SHARE = 4  # a batch takes at most this part of the budget
 _DELIMITERS = ",;\t"
-_ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
+_OBJECTS = 220, 64  # bytes of memory for a row and a cell as Python objects
+_ARRAYS = 40, 32  # and in columns
 
 #: Columns by name, and the last line of each row.
 Cells = tuple[dict[str, Sequence[str]], list[int]]
@@ -329,8 +360,8 @@ def csv_cells(data: bytes, path: str, encoding: str) -> Cells:
     The delimiter is the one of comma, semicolon and tab that splits the header most; a byte order
     mark is dropped; blank lines are skipped; every row must have as many cells as the header.
     """
-    codec = _codec(encoding)
-    _refuse_long_lines(data, path)
+    codec = codec_of(encoding)
+    refuse_long_lines(data, path)
     try:
         text = data.decode(codec)
     except UnicodeDecodeError as error:
@@ -351,7 +382,7 @@ def csv_batches(path: str, encoding: str, budget: int) -> Iterator[Cells]:
     """Yield the rows of a file in batches that fit the budget several times."""
     most = max(1, min(LONGEST, budget // (SHARE * CSV_BYTE)))
     try:
-        with open(path, encoding=_codec(encoding), newline="") as text:
+        with open(path, encoding=codec_of(encoding), newline="") as text:
             yield from _batches(_lines(text, path, most), path, most, budget // SHARE)
     except UnicodeDecodeError:
         raise _first_undecodable(path, encoding) from None
@@ -360,25 +391,39 @@ def csv_batches(path: str, encoding: str, budget: int) -> Iterator[Cells]:
 
 
 def csv_size(path: str) -> tuple[int, int]:
-    """Return about how many rows a file has, and the bytes of memory that reading it takes."""
-    counts, size = dict.fromkeys("\n\r" + _DELIMITERS, 0), 0
+    """Return about how many rows a file has, and the bytes of memory that reading it takes.
+
+    Row by row: what is unusual in it is not known before.
+    """
     with open(path, "rb") as file:
-        while part := file.read(CHUNK):
-            size += len(part)
-            for mark in counts:
-                counts[mark] += part.count(mark.encode())
+        size, rows, cells = _counts(iter(lambda: file.read(_COUNTED), b""))
+    return rows, _memory(size, rows, cells)
+
+
+def csv_memory(data: bytes) -> tuple[int, int]:
+    """Return the bytes of memory that reading a delimited text table takes, without reading it.
+
+    By columns, and row by row.
+    """
+    view = memoryview(data)
+    counts = _counts(view[i : i + _COUNTED] for i in range(0, len(data), _COUNTED))
+    return _memory(*counts, _ARRAYS), _memory(*counts)
+
+
+def _counts(parts: Iterable[Any]) -> tuple[int, int, int]:
+    """Return the bytes of a text, and about how many rows and cells it has."""
+    counts, size = dict.fromkeys("\n\r" + _DELIMITERS, 0), 0
+    for part in parts:
+        size += len(part)
+        some = np.frombuffer(part, dtype=np.uint8)
+        for mark in counts:
+            counts[mark] += int(np.count_nonzero(some == ord(mark)))
     rows = 1 + max(counts["\n"], counts["\r"])
-    return rows, _memory(size, rows, rows + max(counts[d] for d in _DELIMITERS))
+    return size, rows, rows + max(counts[d] for d in _DELIMITERS)
 
 
-def csv_memory(data: bytes) -> int:
-    """Return the bytes of memory that reading a delimited text table takes, without reading it."""
-    rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
-    return _memory(len(data), rows, rows + max(data.count(d.encode()) for d in _DELIMITERS))
-
-
-def _memory(size: int, rows: int, cells: int) -> int:
-    return CSV_BYTE * size + _ROW * rows + _CELL * cells
+def _memory(size: int, rows: int, cells: int, each: tuple[int, int] = _OBJECTS) -> int:
+    return CSV_BYTE * size + each[0] * rows + each[1] * cells
 
 
 def _batches(lines: Iterable[str], path: str, longest: int, room: int | None) -> Iterator[Cells]:
@@ -391,9 +436,9 @@ def _batches(lines: Iterable[str], path: str, longest: int, room: int | None) ->
     else:
         raise _empty(path)
     with _long_cells(longest):
-        reader = csv.reader(chain(head, lines), delimiter=_delimiter(head[-1]), strict=True)
+        reader = csv.reader(chain(head, lines), delimiter=delimiter_of(head[-1]), strict=True)
         (names,), _ = _rows(reader, path, 0, None)
-    header = _header(names, path)
+    header = header_of(names, path)
     begun = False
     while True:
         with _long_cells(longest):
@@ -462,7 +507,7 @@ def _lines(text: Any, path: str, most: int) -> Iterator[str]:
         yield line
 
 
-def _refuse_long_lines(data: bytes, path: str) -> None:
+def refuse_long_lines(data: bytes, path: str) -> None:
     """Refuse text with a line that no row of a table has, before it is decoded."""
     start = number = 0
     while len(data) - start > LONGEST:
@@ -480,7 +525,8 @@ def _long_line(path: str, number: int) -> InvalidInput:
     )
 
 
-def _codec(encoding: str) -> str:
+def codec_of(encoding: str) -> str:
+    """Return the codec of an encoding, which drops a byte order mark."""
     name = _known(encoding)
     return "utf-8-sig" if name == "utf-8" else name
 
@@ -512,7 +558,7 @@ def _undecodable(path: str, encoding: str, before: int, error: UnicodeDecodeErro
 
 def _first_undecodable(path: str, encoding: str) -> InvalidInput:
     """Return the error of a file in which some byte is no text."""
-    decoder, before = codecs.getincrementaldecoder(_codec(encoding))(), 0
+    decoder, before = codecs.getincrementaldecoder(codec_of(encoding))(), 0
     with open(path, "rb") as file:
         while True:
             part = file.read(CHUNK)
@@ -526,13 +572,13 @@ def _first_undecodable(path: str, encoding: str) -> InvalidInput:
             before += part.count(b"\n")
 
 
-def _delimiter(line: str) -> str:
+def delimiter_of(line: str) -> str:
     """Return the delimiter that splits a header most."""
     widths = {d: len(next(csv.reader([line], delimiter=d))) for d in _DELIMITERS}
     return max(_DELIMITERS, key=lambda d: widths[d])  # the first of equals: the comma
 
 
-def _header(row: list[str], path: str) -> list[str]:
+def header_of(row: list[str], path: str) -> list[str]:
     names = [name.strip() for name in row]
     seen = set()
     for j, name in enumerate(names):

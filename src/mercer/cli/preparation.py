@@ -122,25 +122,25 @@ class Prepared:
 def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
     """Choose target, task, rows and columns."""
     name = arguments.target
-    cells = source.cells(name, "target column")
+    source.cells(name, "target column")
     said = _said(source.path, arguments)
     for other in said:
         (source.numbers if said[other] == "number" else source.cells)(other)
-    rows = [i for i, cell in enumerate(cells) if not missing(cell)]
-    if not rows:
+    rows = np.flatnonzero(source.present(name))
+    if not len(rows):
         raise InvalidInput(f"{source.path}: the target column {name!r} is empty.")
     dropped = len(source) - len(rows)
     sampled = source.sampled_from
     if arguments.max_rows is not None and len(rows) > arguments.max_rows:
         sampled = sampled or len(rows)
         rng = np.random.default_rng(arguments.seed)
-        rows = sorted(rng.choice(rows, arguments.max_rows, replace=False).tolist())
+        rows = np.sort(rng.choice(rows, arguments.max_rows, replace=False))
     numbered: dict[str, str | None] = {}
     if len(rows) < len(source):  # an id counts the rows of the file, not those that are left
         others = [n for n in source.columns if n != name and n not in said]
         counted = [n for n in others if source.kind(n) == "number"]
         numbered = {n: identifier(source.numbers(n), n) for n in counted}
-    source = source.take(rows)
+    source = source.take(rows.tolist())
     odd = odd_notation(source, said)
     target, task, why = _target(source, name, arguments.task, odd.get(name, ""))
     if task == "regression":

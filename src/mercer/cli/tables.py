@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import stat
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,16 +18,22 @@ import numpy as np
 from mercer.cli.files import (
     CHUNK,
     CSV_BYTE,
+    MARKS,
     MOSTLY,
+    codec_of,
     csv_batches,
     csv_cells,
     csv_memory,
     csv_size,
+    delimiter_of,
+    header_of,
     hint,
     is_infinite,
     is_number,
     missing,
     plain_numbers,
+    refuse_long_lines,
+    tallied,
     to_number,
 )
 from mercer.domains.blocks import (
@@ -32,7 +42,9 @@ from mercer.domains.blocks import (
     column_names,
     parquet_libraries,
     polars_cells,
+    text_columns,
 )
+from mercer.domains.tables import Cells, RepeatedCells, joined
 from mercer.errors import InvalidInput
 from mercer.memory import human
 
@@ -42,6 +54,8 @@ _MAGIC = (
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet (.xlsx); save the table as CSV"),
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
 )
+_PART = 2**24  # bytes of a file that are read at a time
+_SMALL = 2**14  # bytes of CSV that Python reads before pyarrow is imported
 _TOO_LARGE = " --max-rows N takes N random rows."
 
 # ---- The table of a file: cells, and their conversion to numbers and text ----
@@ -76,7 +90,14 @@ class FileTable:
 
     def take(self, rows: Sequence[int]) -> FileTable:
         """Return the table of some rows."""
-        columns = {n: [c[i] for i in rows] for n, c in self.columns.items()}
+        index = np.asarray(rows, dtype=np.int64)
+        if np.array_equal(index, np.arange(len(self))):
+            return self
+        rows = index.tolist()
+        columns: dict[str, Sequence[Any]] = {
+            n: c.take(index) if isinstance(c, Cells) else [c[i] for i in rows]
+            for n, c in self.columns.items()
+        }
         return replace(self, columns=columns, places=[self.places[i] for i in rows])
 
     def where(self, row: int, name: str) -> str:
@@ -94,15 +115,17 @@ class FileTable:
             return "empty" if np.isnan(plain).all() else "number"
         if _is_plain_text(self.columns[name], self.decimal):
             return "category"
-        cells = [(i, c) for i, c in enumerate(self.cells(name)) if not missing(c)]
+        cells = tallied(self.cells(name))
         if not cells:
             return "empty"
-        text = [(i, c) for i, c in cells if not is_number(c, self.decimal)]
+        text = [(c, k) for c, k in cells if not is_number(c, self.decimal)]
         if not text:
             return "number"
-        numbers = len(cells) - len(text)
-        if numbers and (numbers >= MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
-            i, cell = text[0]
+        count = sum(k for _, k in cells)
+        numbers = count - sum(k for _, k in text)
+        if numbers and (numbers >= MOSTLY * count or all(is_infinite(c) for c, _ in text)):
+            odd = ((i, c) for i, c in enumerate(self.cells(name)) if not missing(c))
+            i, cell = next((i, c) for i, c in odd if not is_number(c, self.decimal))
             other = f"correct or empty the cell, or pass --categorical {name} or --drop {name}"
             raise InvalidInput(
                 f"{self.where(i, name)}: {cell!r} in a column of numbers; {cure or other}."
@@ -131,6 +154,16 @@ class FileTable:
                 raise InvalidInput(f"{self.where(i, name)}: {cell!r} is too large for a number.")
         return out
 
+    def present(self, name: str) -> np.ndarray:
+        """Return for each row whether its cell of a column is there."""
+        plain = self.plain_numbers(name)
+        if plain is not None:
+            return ~np.isnan(plain)
+        cells = self.cells(name)
+        if isinstance(cells, RepeatedCells):
+            return cells.mapped(lambda cell: None if missing(cell) else True) != np.array(None)
+        return np.array([not missing(cell) for cell in cells], dtype=bool)
+
     def plain_numbers(self, name: str) -> np.ndarray | None:
         """Return a column of finite numbers and gaps, found by looks at all of it; None of others.
 
@@ -147,6 +180,8 @@ class FileTable:
     def categories(self, name: str) -> np.ndarray:
         """Return a column as text, None where missing; numbers lose a trailing .0."""
         out, cells = np.empty(len(self), dtype=object), self.cells(name)
+        if isinstance(cells, RepeatedCells):
+            return cells.mapped(lambda cell: None if missing(cell) else _text(cell))
         if set(map(type, cells)) <= {str, type(None)}:  # others may be equal and have other text
             text = {c: None if missing(c) else _text(c) for c in set(cells)}
             out[:] = [text[c] for c in cells]
@@ -157,9 +192,10 @@ class FileTable:
 
 def _is_plain_text(cells: Sequence[Any], decimal: str) -> bool:
     """Whether a column holds text, some that is not missing and none that is a number."""
-    if not set(map(type, cells)) <= {str, type(None)}:
+    texts = cells.used()[0] if isinstance(cells, RepeatedCells) else cells
+    if not set(map(type, texts)) <= {str, type(None)}:
         return False
-    there = [c for c in set(cells) if not missing(c)]
+    there = [c for c in set(texts) if not missing(c)]
     return bool(there) and not any(is_number(c, decimal) for c in there)
 
 
@@ -182,15 +218,17 @@ def read_table(
     if is_parquet(path):
         table = _read_parquet(path, budget, most, drop)
     elif path == "-":
-        table = _whole_csv(sys.stdin.buffer, "standard input", encoding, budget)
+        table = _whole_csv(sys.stdin.buffer, "standard input", encoding, budget, decimal)
     elif most is not None and _is_larger(path, budget):
         rows = sum(map(len, _csv_batches(path, encoding, budget)))
         needed = table_size(path)[1]
         table = _some_rows(path, _csv_batches(path, encoding, budget), rows, needed, budget, most)
     else:
         with open(path, "rb") as file:
-            check_budget(CSV_BYTE * os.fstat(file.fileno()).st_size, path, budget, _TOO_LARGE)
-            table = _whole_csv(file, path, encoding, budget)
+            size = os.fstat(file.fileno()).st_size  # none of a pipe
+            check_budget(CSV_BYTE * size, path, budget, _TOO_LARGE)
+            part = min(max(size, CHUNK), _PART)
+            table = _whole_csv(file, path, encoding, budget, decimal, part)
     if not len(table):
         raise InvalidInput(f"{table.path}: the table has a header but no rows.")
     return replace(table, decimal=decimal)
@@ -238,16 +276,99 @@ def _is_larger(path: str, budget: int | None) -> bool:
     return budget is not None and table_size(path)[1] > budget
 
 
-def _whole_csv(stream: BinaryIO, name: str, encoding: str, budget: int | None) -> FileTable:
-    data = _bounded(stream, name, budget)
+def _whole_csv(
+    stream: BinaryIO,
+    name: str,
+    encoding: str,
+    budget: int | None,
+    decimal: str,
+    part: int = CHUNK,
+) -> FileTable:
+    data = _bounded(stream, name, budget, part)
     _check_magic(data, name)
-    check_budget(csv_memory(data), name, budget, "" if name == "standard input" else _TOO_LARGE)
-    return read_csv(data, name, encoding)
+    cure = "" if name == "standard input" else _TOO_LARGE
+    allow = partial(check_budget, name=name, budget=budget, cure=cure)
+    columns = csv_columns(data, name, encoding, decimal, allow)
+    return FileTable(name, *columns, "line", decimal)
 
 
-def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
+def read_csv(data: bytes, path: str, encoding: str = "utf-8", decimal: str = ".") -> FileTable:
     """Return the table of delimited text."""
-    return FileTable(path, *csv_cells(data, path, encoding), "line")
+    columns = csv_columns(data, path, encoding, decimal, lambda needed: None)
+    return FileTable(path, *columns, "line", decimal)
+
+
+#: Columns by name, and the last line of each row.
+Columns = tuple[dict[str, Sequence[Any]], Sequence[int]]
+
+
+def csv_columns(
+    data: bytes, path: str, encoding: str, decimal: str, allow: Callable[[int], None]
+) -> Columns:
+    """Return the columns of a delimited text table with a header, as `csv_cells` does.
+
+    Parameters
+    ----------
+    data : bytes
+        The text.
+    path : str
+        What the file is called.
+    encoding : str
+        How characters are written.
+    decimal : str
+        The decimal mark of numbers.
+    allow : callable
+        Refuses a number of bytes that memory does not hold.
+    """
+    by_columns, by_rows = csv_memory(data)
+    allow(by_columns)
+    if len(data) > _SMALL:
+        refuse_long_lines(data, path)
+        with suppress(ImportError):
+            found = _by_columns(data, path, encoding, decimal)
+            if found is not None:
+                return found
+    allow(by_rows)
+    return csv_cells(data, path, encoding)
+
+
+def _by_columns(data: bytes, path: str, encoding: str, decimal: str) -> Columns | None:
+    """Return the columns; None where something is unusual."""
+    text = _as_utf8(data, encoding)
+    if text is None or b"\0" in text:
+        return None
+    start = len(text) - len(text.lstrip(b"\r\n"))  # blank lines, without a character
+    end = text.find(b"\n", start)
+    line = text[start : end + 1].decode()
+    if end < 0 or not line.strip() or line.count('"') % 2:
+        return None
+    try:
+        delimiter = delimiter_of(line)
+        names = header_of(next(csv.reader([line], delimiter=delimiter, strict=True)), path)
+    except (InvalidInput, csv.Error):
+        return None
+
+    def looks(cell: str) -> bool:
+        return missing(cell) or is_number(cell, decimal)
+
+    return text_columns(text, end + 1, names, delimiter, decimal, MARKS, looks)
+
+
+def _as_utf8(data: bytes, encoding: str) -> bytes | None:
+    """Return text in UTF-8 without a byte order mark, None where it is not what it is said to be.
+
+    Text of few characters is the same in most encodings, but its columns are looked at as UTF-8.
+    """
+    codec = codec_of(encoding)
+    try:
+        if codec == "utf-8-sig":
+            text = data.removeprefix(BOM_UTF8)
+            if not text.isascii():
+                text.decode()
+            return text
+        return data.decode(codec).encode()
+    except UnicodeError:
+        return None
 
 
 def _csv_batches(path: str, encoding: str, budget: int | None) -> Iterator[FileTable]:
@@ -301,15 +422,15 @@ def _some_rows(
     return FileTable(path, columns, places, kind, sampled_from=rows)
 
 
-def _joined(batches: Iterable[FileTable]) -> dict[str, list]:
+def _joined(batches: Iterable[FileTable]) -> dict[str, Sequence[Any]]:
     """Return the columns of all batches."""
-    columns: dict[str, list] = {}
+    parts: dict[str, list[Sequence[Any]]] = {}
     for batch in batches:
-        if columns and set(columns) != set(batch.columns):
+        if parts and set(parts) != set(batch.columns):
             raise InvalidInput(f"{batch.path}: has other columns than the files before it.")
         for name, cells in batch.columns.items():
-            columns.setdefault(name, []).extend(cells)
-    return columns
+            parts.setdefault(name, []).append(cells)
+    return {name: joined(some) for name, some in parts.items()}
 
 
 def _parquet_batches(
@@ -380,10 +501,10 @@ def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
             raise InvalidInput(f"{name}: is {what}.")
 
 
-def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
+def _bounded(stream: BinaryIO, name: str, budget: int | None, most: int) -> bytes:
     """Read a stream to its end, or give up when what has come cannot fit the budget."""
     parts, size = [], 0
-    while part := stream.read(CHUNK):
+    while part := stream.read(most):
         parts.append(part)
         size += len(part)
         check_budget(CSV_BYTE * size, name, budget)

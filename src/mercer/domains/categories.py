@@ -224,10 +224,8 @@ def _coded(column: np.ndarray, label: str, seen: dict[int, Any]) -> np.ndarray:
     else:
         listed = column.tolist()
         try:
-            positions: dict[Any, int] = {}
-            where = np.fromiter(
-                (positions.setdefault(v, len(positions)) for v in listed), np.intp, len(listed)
-            )
+            positions: dict[Any, int] = {v: i for i, v in enumerate(dict.fromkeys(listed))}
+            where = np.fromiter(map(positions.__getitem__, listed), np.intp, len(listed))
         except TypeError:
             bad = next(v for v in listed if not is_hashable(v))
             raise refusal(

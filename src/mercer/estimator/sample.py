@@ -307,7 +307,8 @@ def prepare_targets(
             "model a column with sklearn.multioutput.MultiOutputRegressor."
         )
     weights = check_weights(sample_weight, n)
-    data = assemble(kernel, X, column_or_1d(T, warn=True), weights, weights)
+    y = T if T.ndim == 1 else column_or_1d(T, warn=True)
+    data = assemble(kernel, X, y, weights, weights)
     refuse_sums(data.y, float(data.weights.sum()))
     return data
 

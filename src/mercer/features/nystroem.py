@@ -22,7 +22,7 @@ from mercer.operators import gram_of
 
 EPS = float(np.finfo(np.float64).eps)
 #: Of the largest k(z, z) this must be left beside the points before, for no pivots to be needed.
-JUDGED = 4000  # points that tell what the features leave out, where those are not wanted
+JUDGED = 500  # points that tell what the features leave out, where those are not wanted
 CLEAR = 1e-11
 
 
@@ -98,7 +98,7 @@ class Nystroem(ApproximateFeatures):
         Number of landmarks, which is that of the features.
     trace_error_ : float
         tr(K − ΦΦᵀ)/tr K on the training points, weighted by `sample_weight`; 0 is exact. `fit` on
-        more than 4000 points asks 4000 of them; `fit_transform`, which has all features, all.
+        more than 500 points asks 500 of them; `fit_transform`, which has all features, all.
     factor_ : array of shape (m, m)
         The lower triangle L.
     kernel_ : Kernel

@@ -6,6 +6,8 @@ compilation the signal is lost. So another thread imports it and compiles, while
 
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +21,8 @@ listening(import_module, "numba")
 from numba import config  # noqa: E402
 from numba.core.caching import FunctionCache  # noqa: E402
 from numba.core.registry import CPUDispatcher  # noqa: E402
+
+PATIENCE = 0.7  # seconds after which a person at a terminal is told what takes so long
 
 
 class ForgivingCache(FunctionCache):
@@ -66,8 +70,26 @@ class Loop(CPUDispatcher):
             self._cache = ForgivingCache(self.py_func)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Compile for the types of a call that are new."""
-        return listening(super()._compile_for_args, *args, **kws)
+        """Compile for the types of a call that are new; tell a person who waits for it."""
+        teller = threading.Timer(PATIENCE, _tell_once)
+        teller.daemon = True
+        try:
+            if sys.stderr is not None and sys.stderr.isatty() and not _told:
+                with suppress(RuntimeError):  # the system starts no more threads
+                    teller.start()
+            return listening(super()._compile_for_args, *args, **kws)
+        finally:
+            teller.cancel()
+
+
+_told: list[bool] = []  # whether the line was written in this process
+
+
+def _tell_once() -> None:
+    if not _told:
+        _told.append(True)
+        sys.stderr.write("mercer: compiles its loops; it does so once on this machine.\n")
+        sys.stderr.flush()
 
 
 def compiled(function: Callable) -> Any:

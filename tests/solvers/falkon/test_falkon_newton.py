@@ -1,5 +1,8 @@
 """Newton over passes: gradients by hand, other solvers, classes, lengths of steps, files."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -172,8 +175,84 @@ def test_blocks_equal_memory():
     assert np.abs(gap).max() < 1e-8
 
 
+@pytest.mark.parametrize("way", ["single", "normal", "whitened"])
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("loss", [Logistic(), Huber(0.5)], ids=repr)
+def test_hessians_of_a_pass_steer_to_the_same_minimum(loss, offset, way, monkeypatch):
+    X, Z, classes, numbers, w = data(n=900, m=40)
+    y, k = classes if loss.kind == "classification" else numbers, RBF(0.3)
+    w[:50] = 0.0
+
+    def solved(ways):
+        monkeypatch.setattr(falkon_descent, "ways_of_squares", lambda *given: ways)
+        return FalkonNewton(loss, tol=1e-9).solve(problem(k, X, Z, y, w, 0.3, offset))
+
+    one, two = solved([way]), solved([])
+    assert one.converged and one.extra["preconditioner"] == way
+    assert one.extra["cg_iterations"] == 0 < two.extra["cg_iterations"]
+    K = k(X, Z)
+    np.testing.assert_allclose(
+        K @ one.value[0] + one.value[1], K @ two.value[0] + two.value[1], atol=1e-5
+    )
+    assert one.primal == pytest.approx(two.primal, rel=1e-10)
+
+
+def test_a_hessian_that_rounding_spoils_gives_way(monkeypatch):
+    X, Z, y, _, w = data(n=400, m=60)
+    k = RBF(3.0)  # nearly singular
+    monkeypatch.setattr(falkon_descent, "ways_of_squares", lambda *given: ["single", "whitened"])
+    solution = FalkonNewton("logistic").solve(problem(k, X, Z, y, w, 1e-3))
+    assert solution.converged and solution.extra["preconditioner"] != "single"
+
+
+def test_threads_change_no_bit_of_hessians():
+    X, Z, y, _, w = data(n=3000, m=130)
+    found = []
+    for threads in (1, 2):
+        with mercer.config(threads=threads):
+            found.append(FalkonNewton("logistic").solve(problem(RBF(0.5), X, Z, y, w, 0.1)))
+    assert found[0].extra["preconditioner"] in ("single", "normal", "whitened")
+    assert np.array_equal(found[0].value[0], found[1].value[0])
+
+
+@pytest.mark.parametrize("solver", [Falkon(), FalkonNewton("logistic")], ids=type)
+def test_values_are_let_go_when_a_solve_ends(solver):
+    X, Z, y, _, w = data()
+    given = problem(RBF(1.0), X, Z, y[:, None], w, 0.1)
+    rows = weakref.ref(given.rows)
+    gc.collect()
+    gc.disable()
+    try:
+        solver.solve(given)
+        del given
+        assert rows() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("stop", [1, 3, 4])
+def test_a_hessian_in_use_is_made_again(tmp_path, stop):
+    X, Z, y, _, w = data(n=2000, m=120)
+    k = RBF(0.7)
+
+    def interrupt(step, residual):
+        if step == stop:
+            raise KeyboardInterrupt
+
+    whole = FalkonNewton("logistic").solve(problem(k, X, Z, y, w, 0.1))
+    path = tmp_path / "fit"
+    with pytest.raises(KeyboardInterrupt):
+        FalkonNewton("logistic", checkpoint=path, callback=interrupt).solve(
+            problem(k, X, Z, y, w, 0.1)
+        )
+    resumed = FalkonNewton("logistic", checkpoint=path).solve(problem(k, X, Z, y, w, 0.1))
+    assert np.array_equal(whole.value[0], resumed.value[0])
+    assert whole.extra["passes"] == resumed.extra["passes"] < 20
+
+
 def test_the_sketch_serves_newton_too(monkeypatch):
     monkeypatch.setattr(falkon_descent, "INNER", 8)
+    monkeypatch.setattr(falkon_descent, "takes_squares", lambda rows: False)
     X, Z, y, _, w = data(m=60)
     k = RBF(1.0)
     solution = FalkonNewton("logistic", max_iter=200).solve(problem(k, X, Z, y, w, 1e-5))

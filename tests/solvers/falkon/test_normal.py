@@ -34,7 +34,7 @@ def test_the_answer_is_the_dense_one(k, alpha, offset):
 def test_every_way_leads_to_the_same_answer(way, monkeypatch):
     X, Z, y, w = data(n=900, m=40)
     a, b = solve(RBF(1.0), X, Z, y, w, 0.5, True).unwrap()
-    monkeypatch.setattr("mercer.solvers.falkon.problem.ways_of_squares", lambda system: [way])
+    monkeypatch.setattr("mercer.solvers.falkon.problem.ways_of_squares", lambda *given: [way])
     solution = solve(RBF(1.0), X, Z, y, w, 0.5, True)
     assert solution.converged and solution.extra["preconditioner"] == way
     K = RBF(1.0)(X, Z)

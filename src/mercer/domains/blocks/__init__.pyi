@@ -10,6 +10,7 @@ from mercer.domains.blocks.dask import (
     DaskSource as DaskSource,
     partitions as partitions,
 )
+from mercer.domains.blocks.delimited import text_columns as text_columns
 from mercer.domains.blocks.parquet import (
     cell_batches as cell_batches,
     cells_size as cells_size,

@@ -12,7 +12,7 @@ import numpy as np
 from mercer.domains.blocks.block import BlockPlace, block_rows, column_names
 from mercer.domains.blocks.files import FileMark, kept_open, list_files, release
 from mercer.domains.blocks.parts import BlockPart
-from mercer.domains.tables import Table
+from mercer.domains.tables import NumberCells, RepeatedCells, Table
 from mercer.errors import InvalidInput, refusal, said
 from mercer.settings import get_config
 
@@ -376,7 +376,7 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
 
 
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
-_ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
+_ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 95, 5
 _ENCODED = 8 * 100  # for a cell of text as the indicator of a hundred categories
 MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
@@ -423,7 +423,7 @@ def cells_size(path: str, drop: Collection[str] = (), damaged: str = "") -> tupl
 
 def cell_batches(
     path: str, budget: int | None = None, drop: Collection[str] = ()
-) -> Iterator[tuple[str, int, dict[str, list]]]:
+) -> Iterator[tuple[str, int, dict[str, Sequence[Any]]]]:
     """Yield the rows of a file or folder in batches that fit the budget several times.
 
     A batch is the file, the number of rows before it there, and the cells of each column: numbers,
@@ -445,7 +445,8 @@ def cell_batches(
                 batches = file.iter_batches(batch_size=max(1, step), columns=read)
                 first = 0
                 for batch in _readable(batches, name):
-                    cells = dict.fromkeys(names, [None] * batch.num_rows)
+                    none = RepeatedCells([], np.full(batch.num_rows, -1))
+                    cells: dict[str, Sequence[Any]] = dict.fromkeys(names, none)
                     for n, column in zip(read, batch.columns, strict=True):
                         cells[n] = _cells(column, n, name)
                     yield name, first, cells
@@ -460,14 +461,37 @@ def _readable(batches: Iterator[Any], name: str) -> Iterator[Any]:
         raise InvalidInput(f"{name}: cannot be read as Parquet: {_reason(error)}") from error
 
 
-def _cells(column: Any, name: str, path: str) -> list:
+def _cells(column: Any, name: str, path: str) -> Sequence[Any]:
     """Return the cells of a column of a batch."""
     from pyarrow import types
 
-    if not types.is_dictionary(column.type):
-        return [_plain(v, name, path) for v in column.to_pylist()]
-    values = [_plain(v, name, path) for v in column.dictionary.to_pylist()]
-    return [None if i is None else values[i] for i in column.indices.to_pylist()]
+    kind = column.type
+    if types.is_integer(kind) or types.is_float64(kind) or types.is_float32(kind):
+        absent = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        whole = column if absent is None else column.fill_null(0)
+        return NumberCells(whole.to_numpy(zero_copy_only=False), absent)
+    if not types.is_dictionary(kind):
+        try:
+            column = column.dictionary_encode()
+        except NotImplementedError:  # a kind that pyarrow does not compare
+            return [_plain(v, name, path) for v in column.to_pylist()]
+    codes, listed = column.indices.fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary
+    if len(listed) > len(codes):  # a batch has the whole dictionary of a file
+        used, codes = np.unique(codes, return_inverse=True)
+        codes = codes.reshape(-1) - np.count_nonzero(used < 0)
+        listed = listed.take(used[used >= 0])
+    values = [_plain(v, name, path) for v in listed.to_pylist()]
+    return _without_none(values, codes)
+
+
+def _without_none(values: list[Any], codes: np.ndarray) -> RepeatedCells:
+    """Return cells by their values, among which a dictionary of a file may name none."""
+    if None not in values:
+        return RepeatedCells(values, codes)
+    kept = [i for i, value in enumerate(values) if value is not None]
+    place = np.full(len(values) + 1, -1)
+    place[kept] = np.arange(len(kept))
+    return RepeatedCells([values[i] for i in kept], place[codes])
 
 
 def polars_cells(path: str, allow: Callable[[int], None]) -> dict[str, list]:

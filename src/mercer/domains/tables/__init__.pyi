@@ -1,3 +1,10 @@
+from mercer.domains.tables.cells import (
+    Cells as Cells,
+    NumberCells as NumberCells,
+    RepeatedCells as RepeatedCells,
+    WrittenCells as WrittenCells,
+    joined as joined,
+)
 from mercer.domains.tables.columns import (
     Tables as Tables,
     rows_of_objects as rows_of_objects,

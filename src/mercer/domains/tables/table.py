@@ -72,6 +72,9 @@ def as_column(values: Any, name: str) -> np.ndarray:
 
 def _tidy(column: np.ndarray) -> np.ndarray:
     """Return objects that are numbers as numbers, NaN where missing; else None where missing."""
+    kinds = set(map(type, column.tolist()))
+    if str in kinds and kinds <= {str, type(None)}:
+        return column
     if not len(column):
         return column
     missing = np.fromiter(map(is_missing, column), dtype=bool, count=len(column))

@@ -24,7 +24,7 @@ from mercer.operators import Dense, Gram
 from mercer.rkhs import Function
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
-from mercer.solvers.box import descend_together, meets, rows_for
+from mercer.solvers.box import descend_together, halves, meets, rows_for
 from mercer.threads import inheriting, single_threaded_blas, workers
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
@@ -229,7 +229,7 @@ def split(a: Any, epsilon: float) -> Any:
 
 def joined(variables: np.ndarray, epsilon: float) -> np.ndarray:
     """Return the coefficients that the variables of a tube problem stand for."""
-    return variables if epsilon == 0 else np.sum(np.split(variables, 2), axis=0)
+    return variables if epsilon == 0 else np.add(*halves(variables))
 
 
 # ---- What is said of a machine once it is in its final form: verdict and warning.

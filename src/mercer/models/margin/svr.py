@@ -45,7 +45,7 @@ from mercer.models.margin.problems import (
     tube_problem,
 )
 from mercer.solvers import SMO, BoxQP, Rows, Solution
-from mercer.solvers.box import ROUNDING, rounding_of, stopped_by
+from mercer.solvers.box import ROUNDING, halves, rounding_of, stopped_by
 
 
 def _price(C: Any) -> None:
@@ -260,7 +260,7 @@ class SVR(MarginRegressor):
         intercept = -multipliers[0] if multipliers else 0.0
         square = square_norm(problem, solution)
         if epsilon > 0:
-            rise, fall = np.split(a, 2)
+            rise, fall = halves(a)
             a, solution = rise + fall, _without_overlap(solution, rise, fall, epsilon)
         return Machine(None, a, np.abs(a) >= bound, intercept, square, solution)
 
@@ -391,7 +391,7 @@ class NuSVR(MarginRegressor):
             intercept, epsilon = -sum(multipliers) / 2, (multipliers[1] - multipliers[0]) / 2
         else:
             a, intercept, epsilon = a * problem.signs, 0.0, -multipliers[0]
-        coef = np.sum(np.split(a, 2), axis=0)
+        coef = np.add(*halves(a))
         machine = self._judged(data, rows, solution, coef, intercept, epsilon)
         rest = None if limit is None else limit - solution.n_iter
         if machine.solution.converged or clock.late or (rest is not None and rest < 1):

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, state
 from mercer.checks import Clock, as_rng, check_parameters
-from mercer.domains import RowBlocks, is_torch, to_host
+from mercer.domains import RowBlocks, Table, is_torch, to_host
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, naming, speaks, users_level, who
 from mercer.estimator import (
     KernelEstimator,
@@ -60,6 +60,7 @@ from mercer.models.risk import KernelLogisticRegression
 F = TypeVar("F", bound=Callable[..., Any])
 
 FEWEST = 5  # rows
+PLANNED = 50_000  # rows of a table that are encoded to plan a fit to more
 OF_STRINGS = 0.25  # of max_time, for the choice of kernels on strings
 OF_SAMPLE = 0.5  # of max_time, for what is learned from a sample of blocks
 OVERRUN = 1.1  # of max_time, beyond which a word is said
@@ -331,11 +332,13 @@ class FeatureMachine(BaseEstimator):
                 encoder = self._new_encoder(X, None if y is None else _one_column(y), None)
             else:
                 encoder = self._encoder_of_blocks(blocks)
-            Z: Any = encoder.fit(X).transform(X)
+            Z: Any = encoder.fit(X).transform(_some_rows(X) if _is_long(X) else X)
         classes, columns = is_classifier(self), Z.shape[1]
         scores = NormalScores.of(Z, None, numbers_of(encoder))
-        seen, outputs, some, limit = len(Z), _outputs(y, classes), Z, self.max_time
+        outputs, some, limit = _outputs(y, classes), Z, self.max_time
+        rows = seen = X.shape[0] if _is_long(X) else len(Z)
         if blocks is not None:
+            rows = blocks.n_rows
             seen = min(blocks.n_rows, streams.sample_size(columns))
             Z = blocks.with_points(streams.EncodedView(encoder, scores, ""))
             limit = None if limit is None else OF_SAMPLE * limit
@@ -349,7 +352,7 @@ class FeatureMachine(BaseEstimator):
         if classes:
             for loss, counts in losses_for(shares, outputs, blocks is None).items():
                 ways += [loss] * sum(counts)
-        return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time, like)
+        return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time, like, rows)
 
     plan = tell_plan
 
@@ -467,6 +470,17 @@ def _matrix_of(kernel: Any) -> np.ndarray:
 def _one_column(y: Any) -> Any:
     """Return targets of one output as a vector, as they come from blocks as a matrix."""
     return np.ravel(y) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
+
+
+def _is_long(X: Any) -> bool:
+    """Whether some rows tell what all of them take."""
+    return isinstance(X, Table | np.ndarray) and X.shape[0] > PLANNED
+
+
+def _some_rows(X: Any) -> Any:
+    """Return rows of a long table at even steps."""
+    index = np.linspace(0, X.shape[0] - 1, PLANNED).astype(int)
+    return X.take(index) if isinstance(X, Table) else X[index]
 
 
 def _outputs(y: Any, classes: bool) -> int:

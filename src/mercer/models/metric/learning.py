@@ -297,17 +297,24 @@ def in_centers(rows: int, random_state: Any = 0, most: int = CENTERS) -> dict[st
 
 
 def in_time(
-    Z: Any, T: np.ndarray | None, like: Any, seconds: float | None, random_state: Any = 0
+    Z: Any,
+    T: np.ndarray | None,
+    like: Any,
+    seconds: float | None,
+    random_state: Any = 0,
+    n: int | None = None,
 ) -> dict[str, Any]:
     """Return how a ridge regression of encoded rows is fitted in some time: with fewer centres.
 
-    Rows in blocks, which have no targets yet, are fitted in the span of centres in any case.
+    Rows in blocks, which have no targets yet, are fitted in the span of centres in any case. Z may
+    hold some of n rows.
     """
-    n = len(Z) if T is not None else Z.n_rows
+    if n is None:
+        n = len(Z) if T is not None else Z.n_rows
     how = in_centers(n, random_state) if T is None else solver_for(n, like)
     most = CENTERS
     while seconds is not None and most > LEAST_CENTERS:
-        if seconds > 0 and (planned(Z, T, how, like).seconds or 0.0) <= seconds:
+        if seconds > 0 and (planned(Z, T, how, like, n).seconds or 0.0) <= seconds:
             break
         how, most = in_centers(n, random_state, most), most // 2
     return how
@@ -334,11 +341,13 @@ class Pace:
         self.times = max(self.times, seconds / told) if told else self.times
 
 
-def planned(Z: Any, T: np.ndarray | None, how: dict[str, Any], like: Any) -> Plan:
-    """Return the plan of a ridge regression of encoded rows."""
+def planned(
+    Z: Any, T: np.ndarray | None, how: dict[str, Any], like: Any, n: int | None = None
+) -> Plan:
+    """Return the plan of a ridge regression of encoded rows, all or some of n."""
     model = KernelRidge(Matern(nu=1.5), alpha=1e-2, fit_intercept=True, **how)
     with computing_where(like):
-        return model.plan(Z, T)
+        return model.plan(Z, T) if n is None else model._plan(Z, T, n)
 
 
 def rows_in_time(Z: np.ndarray, rows: int, max_rows: int, seconds: float | None) -> int:
@@ -414,6 +423,7 @@ def plan_of(
     n_models: int,
     max_time: float | None,
     like: Any = None,
+    rows: int | None = None,
 ) -> Plan:
     """Return what a search of metrics and the fits in the best of them take.
 
@@ -433,13 +443,15 @@ def plan_of(
         Seconds of the search.
     like : tensor, optional
         What the rows came in.
+    rows : int, optional
+        How many rows are fitted, where Z holds some of them.
     """
     blocks = isinstance(Z, RowBlocks)
-    n = Z.n_rows if blocks else len(Z)
-    T = None if blocks else np.zeros((n, outputs))
+    n = rows or (Z.n_rows if blocks else len(Z))
+    T = None if blocks else np.zeros((len(Z), outputs))
     of_fit = None if max_time is None else (1 - part_of_trials(shares)) * max_time / TWICE
-    how = in_time(Z, T, like, of_fit)
-    one = planned(Z, T, how, like)
+    how = in_time(Z, T, like, of_fit, n=n)
+    one = planned(Z, T, how, like, n)
     some = Z.first().X if blocks else Z
     some = some[np.arange(shares.learned_from) % len(some)]
     of_fold = KernelRidge(Matern(nu=1.5), alpha="loo").plan(some, np.zeros((len(some), outputs)))

@@ -222,8 +222,11 @@ class Ridge(KernelEstimator):
         wanted = {"solver": options.wanted, "n_centers": options.n_centers, "quick": True}
         return settled(plan_ridge(study, alpha, options.tol, bool(offset), **wanted), options)
 
-    def _plan(self, X: Any, y: Any) -> Plan:
+    def _plan(self, X: Any, y: Any, n: int | None = None) -> Plan:
+        """Return the plan of a fit to n points, of which X may hold some."""
         study = study_of(self, X, y, blocks=True)
+        if n is not None:
+            study.facts = replace(study.facts, n=n)
         options = SolverOptions.of(self)
         alpha = self._check_alpha(study.facts.outputs)
         wanted = {"solver": options.wanted, **given_centers(self, options, study)}

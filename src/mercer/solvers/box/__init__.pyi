@@ -2,6 +2,7 @@ from mercer.solvers.box.problem import (
     ROUNDING as ROUNDING,
     BoxQP as BoxQP,
     CheckedBox as CheckedBox,
+    halves as halves,
     meets as meets,
     rounding_of as rounding_of,
 )

@@ -11,7 +11,7 @@ from mercer.checks import Clock
 from mercer.errors import NotPositiveDefinite, who
 from mercer.settings import get_config
 from mercer.solvers.box.newton import interior_point, newton_leap, newton_steps
-from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor
+from mercer.solvers.box.problem import BoxPoint, CheckedBox, box_floor, halves
 from mercer.solvers.box.rows import Rows
 from mercer.threads import Ticker, blas_for
 
@@ -110,12 +110,12 @@ class Budget:
             hopeless = stale >= STALE * most or violation <= box_floor(a, G, root)
             if hopeless or self.stop(violation, n):
                 return violation
-            with blas_for(n):
-                if not jumped and done_here >= PATIENCE * most and n <= INTERIOR and fits(n):
+            if not jumped and done_here >= PATIENCE * most and n <= INTERIOR and fits(n):
+                with blas_for(n):
                     self._jump(block)
-                    jumped = True
-                else:
-                    self._newton(block)
+                jumped = True
+            else:
+                self._newton(block)
 
     def _newton(self, block: BoxBlock) -> None:
         """Take Newton steps where steps on pairs have taken as long as these will.
@@ -139,10 +139,11 @@ class Budget:
             lower, upper = np.where(a < 0, lower, 0.0), np.where(a > 0, upper, 0.0)
             free = free[(a[free] > lower[free]) & (a[free] < upper[free])]
         G += slopes
-        if m <= FEW:
-            newton_steps(Q, G, a, lower, upper, split)
-        elif len(free) > 1:
-            newton_leap(Q, G, a, lower, upper, split, free)
+        with blas_for(m):  # the factor is of the free variables, however many there are
+            if m <= FEW:
+                newton_steps(Q, G, a, lower, upper, split)
+            elif len(free) > 1:
+                newton_leap(Q, G, a, lower, upper, split, free)
         G -= slopes
 
     def _jump(self, block: BoxBlock) -> None:
@@ -159,7 +160,7 @@ class Budget:
             low, high = np.concatenate([none, lower]), np.concatenate([upper, none])
             both = np.concatenate([np.maximum(a, 0.0), np.minimum(a, 0.0)])
             found = interior_point(Q, p, low, high, both, 2 * len(a), self.clock)
-            found = None if found is None else np.sum(np.split(found, 2), axis=0)
+            found = None if found is None else np.add(*halves(found))
         if found is None:
             return
         Q, p = block.Q, G - block.Q @ a
@@ -228,7 +229,7 @@ class Direct:
             return False
         if box.is_tube:
             return box.n <= largest
-        return len(box.p) <= largest and bool((np.diff(box.index) > 0).all())
+        return len(box.p) <= largest and bool((box.index[1:] > box.index[:-1]).all())
 
     def _sorted(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return arrays if self.order is None else tuple(v[self.order] for v in arrays)
@@ -248,7 +249,7 @@ class Direct:
         """Take a start, or 0."""
         a = self.box.feasible(start)
         if self.kinks is not None:
-            self.a = np.sum(np.split(a, 2), axis=0)
+            self.a = np.add(*halves(a))
         else:
             (self.a,) = self._sorted(a)
         self.f = self.Q @ self.a if self.a.any() else np.zeros(len(self.a))
@@ -276,7 +277,7 @@ class Direct:
         a, f = self.answer
         self.box.settle(a)
         if self.kinks is not None:
-            self.a = np.sum(np.split(a, 2), axis=0)
+            self.a = np.add(*halves(a))
             f = f[self.box.index]
         else:
             (self.a,) = self._sorted(a)

@@ -109,7 +109,8 @@ class BoxQP:
                 raise InvalidInput(f"{who()}: signs are +1 or −1.")
             totals = tuple(float(t) for t in self.totals)
             for g, total in enumerate(totals):
-                low, high = lower[groups == g].sum(), upper[groups == g].sum()
+                mine = slice(None) if len(totals) == 1 else groups == g
+                low, high = lower[mine].sum(), upper[mine].sum()
                 slack = 1e-12 * max(abs(low), abs(high))
                 if not low - slack <= total <= high + slack:
                     raise InvalidInput(
@@ -136,7 +137,7 @@ class CheckedBox:
     @cached_property
     def repeats(self) -> bool:
         """Whether the variables are not simply the rows of K, in order."""
-        return len(self.p) != self.n or not np.array_equal(self.index, np.arange(self.n))
+        return len(self.p) != self.n or not bool((self.index == np.arange(self.n)).all())
 
     @cached_property
     def is_tube(self) -> bool:
@@ -148,19 +149,20 @@ class CheckedBox:
         n = self.n
         if len(self.p) != 2 * n or len(self.totals) != 1 or self.signs is not None or n == 0:
             return False
-        rise, fall = slice(0, n), slice(n, None)
+        rise, fall, points = slice(0, n), slice(n, None), np.arange(n)
         return bool(
             (self.lower[rise] == 0).all()
             and (self.upper[fall] == 0).all()
             and (self.p[rise] > self.p[fall]).all()
             and (self.groups == 0).all()
-            and np.array_equal(self.index, np.tile(np.arange(n), 2))
+            and (self.index[rise] == points).all()
+            and (self.index[fall] == points).all()
         )
 
     @property
     def tube(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The linear term, the kinks and the box of a problem whose points have one variable."""
-        rise, fall = np.split(self.p, 2)
+        rise, fall = halves(self.p)
         return 0.5 * (rise + fall), 0.5 * (rise - fall), self.lower[self.n :], self.upper[: self.n]
 
     @staticmethod
@@ -215,14 +217,14 @@ class CheckedBox:
         G = Qa + self.p
         up, down = a < self.upper, a > self.lower
         multipliers, violation = [], 0.0
-        shift = np.zeros(len(a))
+        shift, alone = np.zeros(len(a)), len(self.totals) == 1
         for g in range(len(self.totals)):
-            mine = self.groups == g
-            low = G[mine & up].min(initial=np.inf)
-            high = G[mine & down].max(initial=-np.inf)
-            free = mine & up & down
-            if free.any():
-                b = float(G[free].mean())
+            mine: Any = ... if alone else self.groups == g
+            low = G[up if alone else mine & up].min(initial=np.inf)
+            high = G[down if alone else mine & down].max(initial=-np.inf)
+            free = G[up & down if alone else mine & up & down]
+            if len(free):
+                b = float(free.sum()) / len(free)
             elif np.isfinite(low) and np.isfinite(high):
                 b = float(0.5 * (low + high))
             else:
@@ -317,6 +319,12 @@ def rounding_of(a: np.ndarray, root: np.ndarray, dtype: Any = float) -> np.ndarr
 def _eps(dtype: Any) -> float:
     """Return the spacing of numbers at 1."""
     return float(np.finfo(dtype).eps)
+
+
+def halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first half of an array and the second."""
+    half = len(a) // 2
+    return a[:half], a[half:]
 
 
 def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:

@@ -174,7 +174,8 @@ def told(
 ) -> Solution:
     """Return the solution that a point is, with its certificate; `product` is Ka at the points."""
     gap = point.gap + point.hidden
-    more = {"cause": cause, "multipliers": point.multipliers, "product": product, **done}
+    more: dict[str, Any] = {"cause": cause, "multipliers": point.multipliers, "product": product}
+    more.update(done, why="", text="")
     solution = Solution(
         value=a,
         converged=converged,
@@ -185,10 +186,11 @@ def told(
         dual=-point.value,
         extra=more,
     )
-    text = "" if converged else stopped_by(cause, solution, tol)
-    why = "" if converged else _why(cause, solution.n_iter)[0]
-    solution.extra.update(why=why, text=text)
-    return replace(solution, message=f"SMO: {text}" if text else "")
+    if converged:
+        return solution
+    text = stopped_by(cause, solution, tol)
+    more.update(why=_why(cause, solution.n_iter)[0], text=text)
+    return replace(solution, message=f"SMO: {text}")
 
 
 def stopped_by(cause: str, solution: Solution, tol: float) -> str:

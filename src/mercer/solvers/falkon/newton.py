@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,12 @@ from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, either
 from mercer.solvers.cost import Cost, Facts
 from mercer.solvers.falkon.cg import put, rounded
-from mercer.solvers.falkon.normal import ROUNDING
+from mercer.solvers.falkon.normal import (
+    ROUNDING,
+    NormalEquations,
+    takes_squares,
+    ways_of_squares,
+)
 from mercer.solvers.falkon.preconditioner import (
     EPS,
     SEED,
@@ -27,6 +32,7 @@ from mercer.solvers.falkon.problem import Centred, Passes, Saving
 from mercer.solvers.falkon.solver import falkon_cost
 from mercer.solvers.falkon.steps import (
     Bends,
+    CurvedSides,
     CurvedSketch,
     Lengths,
     RowSketch,
@@ -41,6 +47,10 @@ INNER = 50  # iterations of conjugate gradients a step at most
 LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
 FLAT = 0.01  # mean curvature, relative to what the slopes suggest, below which some is added
 SPREAD = 20.0  # how far the curvatures near the centres may be from their mean
+FAIR = 3.0, 110.0  # passes that a Hessian costs, and centres for each that it costs more
+WHITENED = 4.0  # how much more it costs where rows are whitened
+ABOVE = 0.05  # as of normal equations; a Hessian only steers
+POOR = 0.9  # the part of an excess that is left by a step with a Hessian that rounding has spoilt
 NOISE = {False: 1e-12, True: 1e-7}  # of the risk, in float64 and float32
 
 
@@ -49,7 +59,9 @@ class NewtonState:
     """All that a Newton step changes; a step replaces it as a whole.
 
     g, gb are the gradients in a and b; c and h the sums Kᵀwℓ″ and Σwℓ″; curve a scale of the
-    curvature made of slopes; damp what is added to ℓ″; one value for each output.
+    curvature made of slopes; damp what is added to ℓ″; one value for each output. The Hessian in
+    use is that at bend_a and bend_b with bend_damp added, and has served for so many steps and the
+    next one; 0 is none, where a new one is to be made. way is in which of the ways.
     """
 
     a: np.ndarray
@@ -61,6 +73,11 @@ class NewtonState:
     h: np.ndarray
     curve: np.ndarray
     damp: np.ndarray
+    bend_a: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    bend_b: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    bend_damp: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    bent: int = 0
+    way: int = 0
     step: int = 0
     inner: int = 0
     preconditioner: str = "falkon"
@@ -82,6 +99,8 @@ class FalkonDescent(Passes):
     def __init__(self, problem: Centred, loss: Any, options: Any, clock: Clock):
         gram = problem.checked(who())
         super().__init__(problem)
+        self.ways: list[str] = []
+        self._bend: tuple[Any, Any] = (None, None)
         self.loss, self.options, self.clock, self.limit = loss, options, clock, ""
         self.ticker = Ticker("falkon newton")
         self.saving = Saving(options.checkpoint, problem, "FalkonNewton", options.loss)
@@ -101,8 +120,10 @@ class FalkonDescent(Passes):
         G, sums = self.saving.first(lambda: self.pull(zero, step))
         self.weights, self.total = G[:, -1], float(sums[-1])
         self.check_total(self.total)
-        self.P = FalkonPreconditioner(gram, self.weight)
+        self.preconditioner = FalkonPreconditioner(gram, self.weight)
         start = self._point(zero, nought, G, sums)
+        if self.loss is not None and self.t == 1 and takes_squares(self.rows):
+            self.ways = ways_of_squares(self, float(start["curve"].max() * self.total), ABOVE)
         # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
         flat = start["h"] < FLAT * start["curve"] * self.total
         return NewtonState(**start, damp=np.where(flat, start["curve"], 0.0))
@@ -118,14 +139,14 @@ class FalkonDescent(Passes):
     ) -> dict[str, Any]:
         """Return risk, gradient and curvature from what a pass with `Slopes` gave."""
         t = a.shape[1]
-        half = self.P.buffer.lower(a, transpose=True)
+        half = self.preconditioner.buffer.lower(a, transpose=True)
         loss, gb, h, squares = (sums[i * t : (i + 1) * t] for i in range(4))
         of_all = np.full(t, loss.sum()) if self.loss is None else loss
         return {
             "a": a,
             "b": b,
             "risk": loss + 0.5 * self.alpha * dots(half, half),
-            "g": G[:, :t] + self.alpha * self.P.buffer.lower(half),
+            "g": G[:, :t] + self.alpha * self.preconditioner.buffer.lower(half),
             "gb": gb if self.offset else np.zeros(t),
             "c": G[:, t : 2 * t],
             "h": h,
@@ -133,7 +154,7 @@ class FalkonDescent(Passes):
         }
 
     def _norms(self, s: Any) -> np.ndarray:
-        own = s.g - self.alpha * self.P.jitter * s.a
+        own = s.g - self.alpha * self.preconditioner.jitter * s.a
         norms = np.sqrt(dots(own, own) + s.gb**2)
         return np.full(self.t, np.sqrt((norms**2).sum())) if self.loss is None else norms
 
@@ -147,11 +168,11 @@ class FalkonDescent(Passes):
         s, tol, tiny = self.state, self.options.tol, np.finfo(float).tiny
         norms = self._norms(s)
         self.residuals = np.asarray(np.where(norms > 0, norms / self.norms, 0.0))
-        half = self.P.buffer.solve_lower(s.g)
+        half = self.preconditioner.buffer.solve_lower(s.g)
         bend = np.maximum(s.h, FLAT * s.curve * self.total + EPS * self.total)
         self.gaps = dots(half, half) / (2.0 * self.alpha) + 0.5 * s.gb**2 / bend
         # As of `CentredSystem.look`, with rows of equal weight and curvature.
-        P, rows = self.P, int(self.rows.n)
+        P, rows = self.preconditioner, int(self.rows.n)
         spread = P.scale * (P.buffer.diagonal() @ s.a**2)
         sums = self.m * P.scale / P.delta * 2.0 * s.curve * s.risk + s.h**2 / self.total * spread
         sums *= EPS**2 * P.scale * self.total / rows / (2.0 * self.alpha)
@@ -174,14 +195,20 @@ class FalkonDescent(Passes):
         stuck = 0
         try:
             while (self.excess > 1.0).any() and stuck < 4 and not self.limit:
+                before = float(self.excess.max())
+                self._renew()
                 moved = self._step(self.state, np.flatnonzero(self.excess > 1.0))
+                if moved is None and self.state.bent > 1:
+                    self.state = replace(self.state, bent=0)
+                    continue
                 stuck = 0 if moved is not None else stuck + 1
                 if moved is None:
                     damp = np.maximum(16.0 * self.state.damp, 0.1 * self.state.curve)
-                    self.state = replace(self.state, damp=damp)
+                    self.state = replace(self.state, damp=damp, bent=0)
                     continue
                 self.state = moved
                 self._judge()
+                self._weigh_hessian(before)
                 worst = float(self.residuals.max())
                 self.ticker.tell(
                     f"step {moved.step}, gradient {worst:.1e} of {self.options.tol:.0e}"
@@ -235,7 +262,9 @@ class FalkonDescent(Passes):
         damp[damp < 1e-6 * s.curve] = 0.0
         changed: dict[str, Any] = {"step": s.step + 1, "inner": s.inner + d.inner}
         changed |= {key: put(getattr(s, key), at[good], new[key][..., good]) for key in new}
-        return replace(s, **changed, damp=damp, preconditioner=d.name)
+        same = (length == 1.0).all() and (damp == s.damp).all()
+        bent = s.bent + 1 if s.bent and same else 0
+        return replace(s, **changed, damp=damp, bent=bent, preconditioner=d.name)
 
     def _length(
         self, s: NewtonState, d: Direction, risk: np.ndarray, slope: np.ndarray
@@ -245,7 +274,7 @@ class FalkonDescent(Passes):
         step = Lengths(self._risk(at), s.b[at], d.b, LENGTHS)
         sums = self.pull(np.concatenate([a, d.a], 1), step, trial=True)[1]
         s_ = np.array(LENGTHS)[:, None]
-        Ka, Kd = self.P.gram(a), self.P.gram(d.a)
+        Ka, Kd = self.preconditioner.gram(a), self.preconditioner.gram(d.a)
         energy = dots(a, Ka) + 2 * s_ * dots(d.a, Ka) + s_**2 * dots(d.a, Kd)
         values = sums.reshape(len(LENGTHS), -1) + 0.5 * self.alpha * energy
         if self.loss is None:
@@ -255,6 +284,45 @@ class FalkonDescent(Passes):
         falls = values[best, np.arange(len(at))] < risk + 1e-4 * s_[best, 0] * slope
         return np.where(falls, np.array(LENGTHS)[best], 0.0)
 
+    # -- Hessians -----------------------------------------------------------------------------
+    def _renew(self) -> None:
+        """Make a Hessian where there is none, in the first way that has a factor."""
+        while not self.state.bent and self.state.way < len(self.ways):
+            s = self.state
+            # A copy, by which it is told from what was made here with less damping.
+            s = replace(s, bend_a=s.a.copy(), bend_b=s.b, bend_damp=s.damp, bent=1)
+            self.state = s if self._hessian(s) is not None else replace(s, bent=0, way=s.way + 1)
+
+    def _hessian(self, s: NewtonState) -> NormalEquations | None:
+        """Return the Hessian that a state speaks of, None where it has no factor."""
+        if self._bend[0] is not s.bend_a:
+            way, risk = self.ways[s.way], self._risk(np.arange(1))
+            lower = self.preconditioner.buffer.triangle() if way == "whitened" else None
+            kind = np.float32 if way == "single" else np.float64
+            step = CurvedSides(risk, s.bend_b, s.bend_damp, self.m, lower, kind)
+            G, sums = self.pull(s.bend_a, step, trial=True)
+            self.passes -= s.bent > 1  # that of a state which was saved is made once more
+            made = None
+            if np.isfinite(G).all() and sums[0] > 0:
+                c = G[:, self.m :] / sums[0] if self.offset else np.zeros((self.m, 1))
+                made = NormalEquations(G[:, : self.m], self, way, c, float(sums[0]))
+            self._bend = s.bend_a, made if made is not None and made.good else None
+        return self._bend[1]
+
+    def _weigh_hessian(self, before: float) -> None:
+        """Let go of the Hessian where a new one is cheaper than the steps to come with it."""
+        s = self.state
+        if not s.bent:
+            return
+        now = float(self.excess.max())
+        rate = max(now, TINY) / before
+        if s.bent == 2 and rate > POOR and not s.damp.any():
+            self.state = replace(s, bent=0, way=s.way + 1)
+            return
+        price = (FAIR[0] + self.m / FAIR[1]) * (WHITENED if self.ways[s.way] == "whitened" else 1)
+        if np.log(max(now, 1.0)) > -price * np.log(rate):
+            self.state = replace(s, bent=0)
+
     # -- directions ---------------------------------------------------------------------------
     def _direction(self, s: NewtonState, at: np.ndarray) -> Direction:
         """Return the Newton step of some outputs, by conjugate gradients.
@@ -262,6 +330,10 @@ class FalkonDescent(Passes):
         With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
         for one value a row, and nearly so for classes.
         """
+        made = self._hessian(s) if s.bent else None
+        if made is not None:
+            d, db = made.step(s.g, s.gb)
+            return Direction(at, d, db, 0, made.way)
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         damp = s.damp[at]
         h = s.h[at] + damp * self.total
@@ -275,7 +347,7 @@ class FalkonDescent(Passes):
             shift = beta - dots(c, v) if self.offset else np.zeros(len(at))
             Q, q = self.pull(np.concatenate([a, v], 1), Bends(risk, s.b[at], shift, damp))
             q = q if self.offset else np.zeros(len(at))
-            return np.vstack([Q + self.alpha * self.P.gram(v) - c * q, q])
+            return np.vstack([Q + self.alpha * self.preconditioner.gram(v) - c * q, q])
 
         def answer(R: np.ndarray) -> np.ndarray:
             return np.vstack([apply(R[:-1]), R[-1] / safe])
@@ -303,7 +375,7 @@ class FalkonDescent(Passes):
         X, x = block.X[:-1], block.X[-1]
         slow = count >= INNER and bool(live.any())
         db = x - dots(c, X) if self.offset else np.zeros(len(at))
-        name = "krill" if slow and KrillPreconditioner.fits(self.P) else name
+        name = "krill" if slow and KrillPreconditioner.fits(self.preconditioner) else name
         return Direction(at, X, db, count, name)
 
     def _preconditioner(
@@ -317,10 +389,10 @@ class FalkonDescent(Passes):
                 d = (s.c[:, at].mean(1) + damp.mean() * self.weights) / self.weights
                 middle = float(d.mean())
                 d = np.clip(d, middle / SPREAD, middle * SPREAD) if middle > 0 else None
-            if self.alpha > EPS * total * self.P.scale and self.P.prepare(
+            if self.alpha > EPS * total * self.preconditioner.scale and self.preconditioner.prepare(
                 total, self.alpha, self.offset, d
             ):
-                return self.P.apply, "falkon"
+                return self.preconditioner.apply, "falkon"
         m = self.m
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         V = np.concatenate([a, probe(m)], 1)
@@ -329,7 +401,7 @@ class FalkonDescent(Passes):
         if self.offset:
             c = s.c[:, at].mean(1) + damp.mean() * self.weights
             G -= (c / total)[:, None] * sums
-        return KrillPreconditioner(G, self.P, self.alpha).apply, "krill"
+        return KrillPreconditioner(G, self.preconditioner, self.alpha).apply, "krill"
 
 
 # ---- `FalkonNewton`: smooth losses on m centres by Newton's method, each step a weighted Falkon.
@@ -341,8 +413,10 @@ class FalkonNewton:
 
         Σᵢ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2) aᵀK_ZZ a,   f = Σⱼ aⱼ k(zⱼ, ·).
 
-    A Newton step solves (KᵀHK + alpha·K_ZZ) δ = −gradient with H = diag(wℓ″) by conjugate
-    gradients with Falkon's preconditioner, as exactly as the distance to the minimum asks for. H is
+    A Newton step solves (KᵀHK + alpha·K_ZZ) δ = −gradient with H = diag(wℓ″). For one output and
+    up to some thousand centres KᵀHK is added up in a pass, as `Falkon` does it, and its Cholesky
+    factor serves the next steps too while they are cheaper than another; else conjugate gradients
+    with Falkon's preconditioner solve as exactly as the distance to the minimum asks for. H is
     made anew in every pass from the values at the rows, so that nothing of length n is kept. A step
     that does not decrease the risk is shortened, and curvature is added to the next. With
     ``loss="softmax"`` the targets are class numbers and the outputs the classes.
@@ -355,8 +429,9 @@ class FalkonNewton:
     the slopes wℓ′, a bound on the excess risk for every loss; a few rows of huge weight do not hide
     the others in it. The second is what the offset may gain, by a quadratic model.
 
-    Cost: one pass an iteration of conjugate gradients, at most 50 a step, and one or two a step;
-    (2/3)m³ flops a step. Some dozen passes as a rule, hundreds where alpha is small.
+    Cost: n·m² flops for a Hessian, some two to eight of them, and one or two passes a step; or one
+    pass an iteration of conjugate gradients, at most 50 a step, and (2/3)m³ flops a step: some
+    dozen passes as a rule, hundreds where alpha is small.
 
     Parameters
     ----------
@@ -444,7 +519,7 @@ class FalkonNewton:
         # As of `Falkon`: what rounding may hide, up to the tolerance where an output is solved.
         allowed = self.tol * s.risk
         most = np.where((run.excess > 1.0) | (run.gaps > allowed), np.inf, allowed)
-        hidden = run.noise + ROUNDING * run.P.rounding_of_factor(s.a, run.alpha)
+        hidden = run.noise + ROUNDING * run.preconditioner.rounding_of_factor(s.a, run.alpha)
         gaps = np.maximum(run.gaps, np.minimum(run.gaps + hidden, most))
         primal, gap = float(s.risk.sum()), float(gaps.sum())
         risk = np.maximum(run.of_all(s.risk), TINY)
@@ -464,7 +539,7 @@ class FalkonNewton:
                 "passes": run.passes,
                 "cg_iterations": s.inner,
                 "preconditioner": s.preconditioner,
-                "jitter": run.P.delta,
+                "jitter": run.preconditioner.delta,
             },
         )
 
@@ -487,11 +562,15 @@ class FalkonNewton:
         )
 
 
-NEWTON_PASSES = 80  # over the rows, as a rule
+NEWTON_PASSES = 80  # over the rows, as a rule,
+FEWER = 15  # or with Hessians,
+HESSIANS = 4  # of which so many are made
 
 
 def falkon_newton_cost(
     facts: Facts, rates: Rates | None, sketch: Any = None, *, centers: int = 1
 ) -> Cost:
     """What `Falkon` takes, but for the passes of all Newton steps."""
-    return falkon_cost(facts, rates, sketch, centers=centers, passes=NEWTON_PASSES, squares=False)
+    squares = HESSIANS if facts.outputs == 1 else 0
+    passes = {"passes": NEWTON_PASSES, "fewer": FEWER, "squares": squares}
+    return falkon_cost(facts, rates, sketch, centers=centers, **passes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import proxy
 
 import numpy as np
 from scipy.linalg import blas
@@ -11,7 +12,7 @@ from mercer.lapack import MANY, dtrsm
 from mercer.settings import get_config
 from mercer.solvers.base import column_norms
 from mercer.solvers.falkon.preconditioner import EPS, SINGLE, HostBuffer, regular_factor
-from mercer.solvers.linear import potrf
+from mercer.solvers.linear import TINY, potrf
 
 SQUARED = 2048  # centres up to which sums of squares take no longer than iterations over kept rows
 AGAIN = 4096  # the same where every pass makes the values anew
@@ -34,20 +35,25 @@ def takes_squares(rows: Any) -> bool:
     return bool(getattr(rows, "squares", False)) and m <= (SQUARED if kept else AGAIN) and room
 
 
-def ways_of_squares(system: Any) -> list[str]:
+def ways_of_squares(system: Any, weight: float, above: float = ABOVE) -> list[str]:
     """Return in which ways KᵀWK is to be added up, one after the other where they are not enough.
 
     "normal" is in float64, where rounding of it is nothing beside alpha·K_ZZ in all directions;
     "whitened" is L⁻¹KᵀWK L⁻ᵀ. "single" is in float32, which takes half the time: for rows in
     memory, where two more passes say what is left, and where the least eigenvalue of KᵀWK, some
-    n/m of that of K_ZZ², is well above the rounding.
+    n/m of that of K_ZZ², is well above the rounding. `weight` is the sum of all weights.
     """
-    made, n, m = system.preconditioner, float(system.rows.n), system.m
+    made, n, m = system.preconditioner, max(weight, TINY), system.m
     least, scale = made.least(), made.scale
     clear = EPS * n * m * scale <= system.alpha * least
     rounding = SINGLE * m**0.5 * scale
-    above = (least / m + system.alpha / n) * least >= ABOVE * rounding * scale
-    single = clear and above and m >= FEWEST and hasattr(system.rows, "w")
+    least_square = (least / m + system.alpha / n) * least
+    single = (
+        clear
+        and least_square >= above * rounding * scale
+        and m >= FEWEST
+        and hasattr(system.rows, "w")
+    )
     return ["single"] * single + ["normal"] * clear + ["whitened"]
 
 
@@ -57,21 +63,24 @@ class NormalEquations:
     Where rounding of KᵀWK would show beside alpha·K_ZZ, the pass adds up S = L⁻¹KᵀWK L⁻ᵀ with
     LLᵀ = K_ZZ + δI, row by row, and A = L(S + alpha·I)Lᵀ: twice the flops, no squared condition.
 
+    A is a Hessian too: with weights W that are curvatures, c and Σw (`total`) of them.
+
     Sums in float64 tell of any coefficients what a pass would tell of them, see `look`.
 
     Cost: n·m² flops in the pass, or 2n·m²; m³/3 for the factor; two m × m matrices.
     """
 
-    def __init__(self, square: np.ndarray, system: Any, way: str):
-        self.system, self.way = system, way
+    def __init__(self, square: np.ndarray, system: Any, way: str, c: np.ndarray, total: float):
+        self.system = proxy(system)  # which holds this: a cycle would keep all values for long
+        self.way, self.c, self.total = way, c, total  # c/Σw
         self.whitened = whitened = way == "whitened"
         self.buffer: HostBuffer = system.preconditioner.buffer
         self.least = system.preconditioner.least() if way == "normal" else 0.0
         self.sizes = np.sqrt(np.maximum(np.diagonal(square), 0.0))
         self.square = square  # its lower triangle
         if system.offset:
-            c = self.buffer.solve_lower(system.c) if whitened else system.c
-            square -= np.outer(system.total * c[:, 0], c[:, 0])
+            c = self.buffer.solve_lower(c) if whitened else c
+            square -= np.outer(total * c[:, 0], c[:, 0])
         self.factor = np.empty(square.shape, order="F")
         if whitened:
             np.copyto(self.factor, square)
@@ -102,6 +111,12 @@ class NormalEquations:
         """Return A⁻¹B, refined where the sums say what is left."""
         X = self.apply(B)
         return X if self.way != "normal" else X + self.apply(self.residual(X, B))
+
+    def step(self, g: np.ndarray, gb: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the Newton step in coefficients and offset for gradients in them."""
+        d = -self.apply(g - self.c * gb)
+        db = -gb / self.total - (self.c.T @ d)[0] if self.system.offset else np.zeros_like(gb)
+        return d, db
 
     def look(self, X: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, ...] | None:
         """Return what a pass would say of the targets `at`, as `CentredPoint` has it; or None.

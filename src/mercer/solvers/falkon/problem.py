@@ -280,12 +280,12 @@ class CentredSystem(Passes):
             w = self.rows.w if known else None
             self.total = float(self.rows.n if w is None else np.sum(w))
             self.preconditioner = FalkonPreconditioner(gram, self.weight)
-            self.ways = ways_of_squares(self)
+            self.ways = ways_of_squares(self, self.total)
         square = self._first_pass(Saving(None, problem) if saving is None else saving)
         if self.preconditioner is None:
             self.preconditioner = FalkonPreconditioner(gram, self.weight)
         if square is not None:
-            self.normal = NormalEquations(square, self, self.ways[0])
+            self.normal = NormalEquations(square, self, self.ways[0], self.c, self.total)
 
     def sides(self, way: str) -> NormalSides:
         """Return the step of a pass for normal equations."""
@@ -296,7 +296,7 @@ class CentredSystem(Passes):
         """Return the normal equations, from a pass of their own where the first was another."""
         if self.normal is None or self.normal.way != way:
             G, _ = self.pull(None, self.sides(way))
-            self.normal = NormalEquations(G[:, : self.m], self, way)
+            self.normal = NormalEquations(G[:, : self.m], self, way, self.c, self.total)
         return self.normal
 
     def _first_pass(self, saving: Saving) -> np.ndarray | None:

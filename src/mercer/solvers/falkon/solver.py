@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import proxy
 
 import numpy as np
 
@@ -100,9 +101,9 @@ class Falkon:
     >>> from mercer.engines.passes import row_pass
     >>> from mercer.solvers import Centred, Falkon
     >>> X = np.linspace(0, 1, 500)[:, None]
-    >>> k, Z = RBF(0.2), X[::25]
+    >>> k, Z = RBF(0.1), X[::25]
     >>> rows = row_pass(k, X, Z, np.sin(6 * X))
-    >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-3, offset=True))
+    >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-2, offset=True))
     >>> solution.converged, solution.residual < 1e-6, solution.extra["preconditioner"]
     (True, True, 'normal')
     >>> solution.gap < 1e-6 * solution.primal
@@ -187,10 +188,10 @@ class Falkon:
         self, run: FalkonCG, s: KrylovState, name: str, saving: Saving, going: bool = False
     ) -> KrylovState:
         """Iterate; where that gets nowhere, go on with a better preconditioner."""
-        system = run.system
+        system, here = run.system, proxy(run)  # no cycle, which would keep all values for long
 
         def keep(s: KrylovState, now: bool) -> None:
-            more = {"passes": system.passes, "preconditioner": run.name, "tol": self.tol}
+            more = {"passes": system.passes, "preconditioner": here.name, "tol": self.tol}
             saving.keep({**vars(s), **more}, now)
 
         run.keep = keep
@@ -311,9 +312,14 @@ def falkon_cost(
     *,
     centers: int = 1,
     passes: int = FALKON_PASSES,
-    squares: bool = True,
+    fewer: int = 0,
+    squares: int = 1,
 ) -> Cost:
-    """Normal equations, nm² operations and some passes; or m³ and nm kernel values a pass."""
+    """Normal equations, nm² operations and some passes; or m³ and nm kernel values a pass.
+
+    Where matrices KᵀWK can be had so many `squares` are made, and passes are `fewer`; 0 are two
+    that make all values.
+    """
     n, m, t = facts.n, centers, facts.outputs + 1
     host = facts.device is None
     entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
@@ -330,7 +336,8 @@ def falkon_cost(
     drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4
     more = 1.4 * m * m + 300 * m * t + band + 2**19
     most = AGAIN if facts.stream else SQUARED
-    squares = squares and host and m <= most and 8 * MATRICES * m * m + ROOMS <= facts.budget // 4
+    if not host or m > most or 8 * MATRICES * m * m + ROOMS > facts.budget // 4:
+        squares = 0
     more += 8 * MATRICES * m * m + ROOMS if squares else 0
     more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
     if rates is None:
@@ -339,7 +346,9 @@ def falkon_cost(
     values, product = sketch.rate.seconds(n * m, n), 4.0 * n * m * t / gemm
     setup = m**3 / rates.potrf + sketch.rate.seconds(0.5 * m * m, m)
     if squares:
-        return Cost(needed, setup + 2.0 * values + float(n) * m * m / rates.gemm, more)
+        setup, passes = setup + squares * float(n) * m * m / rates.gemm, fewer
+        if not fewer:
+            return Cost(needed, setup + 2.0 * values, more)
     again = 1 if kept else passes
     reads = 2.0 * passes * stored / rates.read if kept else 0.0
     return Cost(needed, setup + again * values + passes * product + reads, more)

@@ -281,6 +281,32 @@ class Bends(RowStep):
 
 
 @dataclass(frozen=True, eq=False)
+class CurvedSides(RowStep):
+    """G = [DK, d] with d = w(ℓ″ + damp) at F + b, D = diag(d), of one target, and the sum Σd.
+
+    So KᵀG begins with KᵀDK, or with L⁻¹KᵀDKL⁻ᵀ, as of `NormalSides`.
+    """
+
+    risk: Any
+    b: np.ndarray
+    damp: np.ndarray
+    m: int
+    lower: np.ndarray | None = None
+    squares: Any = np.float64
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Columns of G, and sums."""
+        return self.m + 1, 1
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sum."""
+        bend = self.risk.parts(F + self.b, y, xp)[2] + self.damp
+        d = weigh(w, np.maximum(bend, 0.0))
+        return RowSquares(d[:, 0], d, self.lower), d.sum(0)
+
+
+@dataclass(frozen=True, eq=False)
 class Lengths(RowStep):
     """The sums Σwℓ at Fa + b + s(Fd + db) for some lengths s of a step, F = [Fa, Fd]; no G."""
 
