@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from copy import copy
 from functools import cache
 from inspect import signature
-from typing import Any, NoReturn
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer import checks, state
@@ -45,7 +46,6 @@ from mercer.errors import (
     who,
 )
 from mercer.estimator.blocks import let_blocks_in, refuse_unread
-from mercer.estimator.explaining import explain_model, has_function
 from mercer.estimator.messages import (
     explain_parameter,
     explain_points,
@@ -57,6 +57,9 @@ from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
 from mercer.rkhs import Function
 from mercer.threads import blas_for
+
+if TYPE_CHECKING:
+    from mercer.rkhs import Explanation
 
 HEAVIEST = 1e305  # weights together, which are multiplied by losses and kernel values
 LARGE = 1e150  # coefficients whose products with kernel values may overflow
@@ -497,6 +500,99 @@ def _largest_coefficient(model: Any) -> float:
     """Return the largest number by which a fitted model multiplies kernel values or features."""
     held = [vars(model).get(name) for name in ("dual_coef_", "coef_", "intercept_")]
     return max((float(np.abs(A).max(initial=0.0)) for A in held if A is not None), default=0.0)
+
+
+# ---- Why a model says what it says: shares of columns in its function ----
+
+
+def outputs_of(model: Any, f: Function) -> tuple[str, ...] | None:
+    """Return the names of the outputs of a model's function: classes, pairs of them, quantiles."""
+    t = f.n_outputs
+    classes = getattr(model, "classes_", None)
+    if classes is not None and t > 1:
+        if getattr(model, "multi_class", None) == "ovo":
+            return tuple(f"{b} or {a}" for a, b in combinations(classes, 2))
+        if len(classes) == t:
+            return tuple(map(str, classes))
+    quantiles = np.ravel(getattr(model, "quantiles", None) or ())
+    if len(quantiles) == t:
+        return tuple(f"{q:g}" for q in quantiles)
+    return None if f.coef.ndim == 1 else tuple(f"y{k}" for k in range(t))
+
+
+@speaks(".explain")
+def explain_model(
+    self: Any,
+    X: Any,
+    *,
+    game: str = "marginal",
+    background: Any = None,
+    background_weight: Any = None,
+    interactions: bool = False,
+    groups: Any = None,
+    random_state: int = 0,
+) -> Explanation:
+    r"""Return the shares of columns in the values of `function_`, its Shapley values, exactly.
+
+    They add up: f(x) = base + Σⱼ φⱼ(x), with f the prediction of a regression, the decision
+    function of a machine, the log-odds of a logistic regression (of several classes, class by
+    class; of machines for pairs, pair by pair). For kernels that are sums of products over columns
+    shares are an integral in closed form (see `Function.explain`), a few milliseconds a row.
+
+    Parameters
+    ----------
+    X : collection of n points with columns
+        The rows.
+    game : {"marginal", "background", "baseline"}, default="marginal"
+        What a column is worth that is not known: its mean over the background, each column by
+        itself; the values of one row of the background, in the mean over these (the game that
+        sampling explainers approximate; for any kernel); or a factor of 1.
+    background : collection of points, optional
+        Rows that stand for what is not known. By default the training points that the model keeps,
+        500 of them at most ("background": 100); of a machine these are its support vectors, so
+        give training rows.
+    background_weight : array, optional
+        Their weights; a weight of 2 is a row that occurs twice.
+    interactions : bool, default=False
+        Whether to tell what two columns do together as well.
+    groups : list of lists of columns, optional
+        Columns, by name or position, that share as one.
+    random_state : int, default=0
+        Decides the orders of columns, where the kernel is no product and they are drawn.
+
+    Returns
+    -------
+    Explanation
+        ``values``, ``base``, ``columns``, ``data``, and ``interactions`` or ``std`` where there
+        are such.
+    """
+    f = self.function_
+    checks.check_index(random_state, "random_state", 0)
+    rows = self._check_new(X)
+    if background is not None:
+        background = self._check_new(background)
+    from mercer.rkhs import explain
+
+    return explain(
+        f,
+        rows,
+        game=game,
+        background=background,
+        background_weight=background_weight,
+        interactions=interactions,
+        groups=groups,
+        columns=getattr(self, "feature_names_in_", None),
+        outputs=outputs_of(self, f),
+        random_state=random_state,
+    )
+
+
+def has_function(model: Any) -> bool:
+    """Whether a model is a function of a point, whose values columns have shares of."""
+    cls = type(model)
+    if is_clusterer(model):
+        return False
+    return cls.function_ is not KernelEstimator.function_ or "dual_coef_" in cls._learned
 
 
 # ---- What every kernel estimator shares: a kernel and checked points, and the solution it holds.

@@ -30,7 +30,7 @@ from mercer.kernels.dot import (
     Polynomial as Polynomial,
 )
 from mercer.kernels.factors import (
-    Factor as Factor,
+    ColumnFactor as ColumnFactor,
     NoProduct as NoProduct,
     Term as Term,
     Terms as Terms,

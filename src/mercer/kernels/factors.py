@@ -29,7 +29,7 @@ from mercer.kernels.metric import Radial
 from mercer.kernels.missing import WithMissing
 from mercer.kernels.normalized import Normalized
 from mercer.kernels.periodic import Periodic
-from mercer.kernels.radial import RBF, PowerExponential
+from mercer.kernels.radial import RBF, Matern, PowerExponential, RationalQuadratic
 from mercer.kernels.transforms import InMetric, OnColumns
 
 MOST = 1024  # terms of a kernel
@@ -46,7 +46,7 @@ class NoProduct(InvalidInput):
 
 
 @dataclass(frozen=True)
-class Factor:
+class ColumnFactor:
     """A kernel on some columns, as one factor of a term.
 
     Parameters
@@ -63,9 +63,9 @@ class Factor:
     kernels: tuple[Kernel, ...] = ()
     inner: tuple[Kernel, ...] = ()
 
-    def joined(self, other: Factor) -> Factor:
+    def joined(self, other: ColumnFactor) -> ColumnFactor:
         """Return the product of two factors on the same columns."""
-        return Factor(self.columns, self.kernels + other.kernels, self.inner + other.inner)
+        return ColumnFactor(self.columns, self.kernels + other.kernels, self.inner + other.inner)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Term:
     r""":math:`w\,(c + \sum_p s_p)^m \prod_p a_p`, one factor for each group of columns."""
 
     weight: float = 1.0
-    factors: tuple[Factor, ...] = ()
+    factors: tuple[ColumnFactor, ...] = ()
     offset: float = 0.0
     degree: int = 0
 
@@ -160,14 +160,14 @@ def terms_of(kernel: Kernel, count: int, names: Sequence[str] | None = None) -> 
 def _whole(kernel: Kernel, columns: Columns) -> Terms:
     """Return a kernel as one factor of its columns: of one, or of several put together."""
     if len(columns) == 1 or columns.chosen:
-        return Terms((Term(1.0, (Factor(columns.places, (kernel,)),)),))
+        return Terms((Term(1.0, (ColumnFactor(columns.places, (kernel,)),)),))
     raise NoProduct(f"{kernel}")
 
 
 def _single(kernels: Iterable[Kernel], columns: Columns) -> Terms:
     """Return the product of kernels, one for each column."""
     pairs = zip(columns.places, kernels, strict=True)
-    return Terms((Term(1.0, tuple(Factor((place,), (kernel,)) for place, kernel in pairs)),))
+    return Terms((Term(1.0, tuple(ColumnFactor((place,), (kernel,)) for place, kernel in pairs)),))
 
 
 def _scales(kernel: Any, columns: Columns) -> np.ndarray:
@@ -254,7 +254,7 @@ def _(kernel: Exp, columns: Columns) -> Terms:
             (factor,) = term.factors
             whole = Constant(term.weight) * _multiplied(factor.kernels)
             factors.setdefault(factor.columns, []).append(whole)
-    made = tuple(Factor(at, (Exp(_added(parts)),)) for at, parts in factors.items())
+    made = tuple(ColumnFactor(at, (Exp(_added(parts)),)) for at, parts in factors.items())
     return Terms((Term(float(np.exp(level)), made),))
 
 
@@ -327,7 +327,7 @@ def _(kernel: InMetric, columns: Columns) -> Terms:
         replace(
             term,
             factors=tuple(
-                Factor(
+                ColumnFactor(
                     tuple(columns.places[source[i]] for i in factor.columns),
                     tuple(_in(k, factor.columns, A, source) for k in factor.kernels),
                     tuple(_in(k, factor.columns, A, source) for k in factor.inner),
@@ -375,7 +375,7 @@ def _(kernel: Linear, columns: Columns) -> Terms:
     if len(columns) > 1 and np.count_nonzero(A - np.diag(np.diagonal(A))):
         return _whole(kernel, columns)
     factors = tuple(
-        Factor((place,), (), (Linear(np.array([[a]])),))
+        ColumnFactor((place,), (), (Linear(np.array([[a]])),))
         for place, a in zip(columns.places, np.diagonal(A), strict=True)
     )
     return Terms((Term(1.0, factors, 0.0, 1),))
@@ -389,7 +389,7 @@ def _(kernel: Polynomial, columns: Columns) -> Terms:
 
 
 def _inner_product(inner: Kernel, columns: Columns, offset: float, degree: int) -> Terms:
-    factors = tuple(Factor((place,), (), (inner,)) for place in columns.places)
+    factors = tuple(ColumnFactor((place,), (), (inner,)) for place in columns.places)
     return Terms((Term(1.0, factors, offset, degree),))
 
 
@@ -412,7 +412,7 @@ def _(kernel: Radial, columns: Columns) -> Terms:
         scales: Any = np.sqrt(np.diagonal(S))
         return _single([RBF(float(scale)) for scale in scales], columns)
     if isinstance(kernel, PowerExponential):
-        if kernel._exponent == 1.0:
+        if kernel.power == kernel.norm:
             how = {"power": kernel.norm, "norm": kernel.norm}
             scales = _scales(kernel, columns)
             return _single([PowerExponential(float(s), **how) for s in scales], columns)
@@ -421,22 +421,21 @@ def _(kernel: Radial, columns: Columns) -> Terms:
         def piece(scale: float, u: float) -> Kernel:
             return PowerExponential(scale * u ** (-1 / p), power=p, norm=p)
 
-        return _mixture(kernel, columns, lambda s: kernel._profile(s, np), piece)
+        return _mixture(kernel, columns, piece)
     if type(kernel) is RBF:
         return _single([RBF(float(scale)) for scale in _scales(kernel, columns)], columns)
-    if not kernel._euclidean or not kernel._by_columns:
+    if not isinstance(kernel, Matern | RationalQuadratic):
         return _whole(kernel, columns)
 
     def gaussian(scale: float, u: float) -> Kernel:
         return RBF(scale * (0.5 / u) ** 0.5)
 
-    return _mixture(kernel, columns, lambda s: kernel._profile(s, np), gaussian)
+    return _mixture(kernel, columns, gaussian)
 
 
 def _mixture(
-    kernel: Any,
+    kernel: Radial,
     columns: Columns,
-    profile: Callable[[np.ndarray], np.ndarray],
     piece: Callable[[float, float], Kernel],
 ) -> Terms:
     """Return Σₖ wₖ exp(−uₖ s) with w ≥ 0 for a profile κ(s) that is completely monotone."""
@@ -444,19 +443,19 @@ def _mixture(
 
     u = np.geomspace(0.03 / SEEN, FINEST, NODES)
     s = np.concatenate([[0.0], np.geomspace(1 / FINEST, SEEN, 8 * NODES)])
-    weights, _ = nnls(np.exp(-np.outer(s, u)), profile(s), maxiter=100 * NODES)
+    weights, _ = nnls(np.exp(-np.outer(s, u)), kernel.at_squares(s), maxiter=100 * NODES)
     kept = np.flatnonzero(weights)
     between = np.concatenate([[0.0], np.geomspace(1 / FINEST, SEEN, 50 * NODES + 7)])
     values = np.exp(-np.outer(between, u[kept])) @ weights[kept]
-    error = float(np.abs(values - profile(between)).max())
-    if not error <= CLOSE * max(1.0, float(profile(np.zeros(1))[0])):
+    error = float(np.abs(values - kernel.at_squares(between)).max())
+    if not error <= CLOSE * max(1.0, float(kernel.at_squares(np.zeros(1))[0])):
         raise NoProduct(f"{kernel} is a mixture of products only to {error:.1g}")
     scales = _scales(kernel, columns)
     terms = tuple(
         Term(
             float(weights[i]),
             tuple(
-                Factor((place,), (piece(float(scale), float(u[i])),))
+                ColumnFactor((place,), (piece(float(scale), float(u[i])),))
                 for place, scale in zip(columns.places, scales, strict=True)
             ),
         )
@@ -467,7 +466,7 @@ def _mixture(
 
 @_terms.register
 def _(kernel: WithMissing, columns: Columns) -> Terms:
-    if len(columns) == 1 or not kernel._numeric:
+    if len(columns) == 1 or not isinstance(kernel.kernel.domain, Vectors):
         return _whole(kernel, columns)
     d = len(columns)
     given: Any = kernel.fill
@@ -476,7 +475,7 @@ def _(kernel: WithMissing, columns: Columns) -> Terms:
     at = dict(zip(columns.places, fill, strict=True))
     inner = _terms(kernel.kernel, replace(columns, chosen=False))
 
-    def allowed(factor: Factor) -> Factor:
+    def allowed(factor: ColumnFactor) -> ColumnFactor:
         if factor.inner or not factor.kernels:
             raise NoProduct(f"{kernel}")
         shared = agreement ** len(factor.columns) if len(factor.columns) > 1 else agreement
@@ -544,20 +543,14 @@ def factor_values(kernel: Kernel, X: Any, Y: Any, columns: Places) -> np.ndarray
         The columns.
     """
     rows = isinstance(X, np.ndarray) and isinstance(Y, np.ndarray)
-    if rows and len(columns) == 1 and isinstance(kernel, Radial) and kernel._by_columns:
-        gap = X[:, columns[0], None] - Y[None, :, columns[0]]
-        gap /= float(np.ravel(kernel.length_scale)[0])
-        return np.asarray(kernel._profile(_size_of(kernel, gap), np))
+    if rows and len(columns) == 1 and isinstance(kernel, Radial) and _scaled(kernel):
+        return kernel.at_gaps(X[:, columns[0], None] - Y[None, :, columns[0]])
     A, B = (select(Z, list(columns)) for Z in (X, Y))
     if len(columns) == 1 and isinstance(kernel.domain, Numbers) and rows:
         A, B = A[:, 0], B[:, 0]
     return np.asarray(kernel(A, B), dtype=np.float64)
 
 
-def _size_of(kernel: Any, gap: np.ndarray) -> np.ndarray:
-    """Return what the profile of a radial kernel of one column is of."""
-    if isinstance(kernel, Laplacian):
-        return np.abs(gap, out=gap)
-    if isinstance(kernel, PowerExponential) and kernel.norm != 2:
-        return np.abs(gap) ** float(kernel.norm)
-    return np.square(gap, out=gap)
+def _scaled(kernel: Any) -> bool:
+    """Whether a length scale is all of a radial kernel's metric."""
+    return getattr(kernel, "covariance", None) is None

@@ -50,6 +50,11 @@ class Laplacian(Radial):
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-s)
 
+    def at_gaps(self, gap: np.ndarray) -> np.ndarray:
+        """Return k of points of one column, from their differences, which are overwritten."""
+        gap /= float(np.ravel(self.length_scale)[0])
+        return self.at_squares(np.abs(gap, out=gap))
+
     def _geometry(self) -> Geometry:
         return radial(self, lambda s: -np.expm1(-np.sqrt(s)), norm=1)
 

@@ -182,6 +182,15 @@ class Radial(Kernel):
         """Return a gradient in the coordinates of the user."""
         return G / self._scale(X)
 
+    def at_squares(self, s: np.ndarray) -> np.ndarray:
+        """Return κ(s) of scaled squared distances."""
+        return np.asarray(self._profile(s, np))
+
+    def at_gaps(self, gap: np.ndarray) -> np.ndarray:
+        """Return k of points of one column, from their differences, which are overwritten."""
+        gap /= float(np.ravel(self.length_scale)[0])
+        return self.at_squares(np.square(gap, out=gap))
+
     @property
     def _by_columns(self) -> bool:
         """Whether the metric is one length scale for all columns, or one for each."""

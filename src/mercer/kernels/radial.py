@@ -527,6 +527,11 @@ class PowerExponential(Radial):
         log = xp.log(xp.where(t > 0, t, xp.ones_like(t)))
         return {"power": -t * log * xp.exp(-t)}
 
+    def at_gaps(self, gap: np.ndarray) -> np.ndarray:
+        """Return k of points of one column, from their differences, which are overwritten."""
+        gap /= float(np.ravel(self.length_scale)[0])
+        return self.at_squares(np.abs(gap, out=gap) ** float(self.norm))
+
     def _geometry(self) -> Geometry | None:
         if self.norm not in (1, 2):
             return None

@@ -11,8 +11,8 @@ import numpy as np
 from mercer.domains import IncompleteVectors, Numbers, Table, Tables, Vectors, to_host
 from mercer.errors import InvalidInput, who
 from mercer.kernels import NoProduct, groups_of, terms_of
-from mercer.rkhs.function import Function, check_weights
-from mercer.rkhs.games import GAMES, Places, ProductGame, Shares, asked, host_rows
+from mercer.rkhs.features import check_weights
+from mercer.rkhs.games import GAMES, GameShares, Places, ProductGame, asked, host_rows
 
 FEW = 500  # rows of a background that nobody gave, for the marginal game
 FEWER = 100  # and for the game of a background
@@ -163,7 +163,7 @@ class Explanation:
 
 
 def explain(
-    f: Function,
+    f: Any,
     X: Any,
     *,
     game: str = "marginal",
@@ -217,9 +217,9 @@ def explain(
 
 
 def _told(
-    f: Function,
+    f: Any,
     X: Any,
-    found: Shares,
+    found: GameShares,
     players: list[Places],
     called: tuple[str, ...],
     game: str,
@@ -251,7 +251,7 @@ def _told(
     )
 
 
-def _rows(f: Function, X: Any) -> tuple[Any, Any]:
+def _rows(f: Any, X: Any) -> tuple[Any, Any]:
     """Return rows to explain and points, both as arrays or as tables of the same columns."""
     domain = f.kernel.domain
     legal = isinstance(domain, Vectors | IncompleteVectors | Numbers | Tables)
@@ -314,7 +314,7 @@ def _all(together: list[Places], count: int) -> list[Places]:
 
 
 def _background(
-    f: Function, points: Any, background: Any, weight: Any, game: str
+    f: Any, points: Any, background: Any, weight: Any, game: str
 ) -> tuple[Any, np.ndarray]:
     """Return rows that stand for what is not known, and weights that sum to 1."""
     if background is None:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.checks import as_reals
 from mercer.domains import (
     Vectors,
     to_host,
 )
+from mercer.errors import InvalidInput, who
 from mercer.kernels import Kernel, Sum
 from mercer.memory import row_blocks
 from mercer.operators import gram_of
@@ -19,6 +21,24 @@ from mercer.settings import get_config
 
 MOST = 4096  # features that are taken for few
 CANCELS = 1e-3  # part of the lengths of its terms that is left of a sum which has lost digits
+
+
+def check_weights(weights: Any, n: int) -> np.ndarray:
+    """Return weights that sum to one."""
+    if n == 0:
+        raise InvalidInput(f"{who()}: there are no points; a mean needs at least one.")
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    try:
+        w = as_reals(weights)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{who()}: weights are not numbers ({error}).") from error
+    if w.shape != (n,):
+        raise InvalidInput(f"{who()}: weights have shape {w.shape}, expected ({n},): one a point.")
+    if not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
+        raise InvalidInput(f"{who()}: weights must be finite, ≥ 0, and not all zero.")
+    w = w / w.max()
+    return w / w.sum()
 
 
 def few_features(kernel: Kernel, X: Any, others: int = 0) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from mercer.checks import as_reals
 from mercer.domains import (
     Domain,
     Packed,
@@ -18,33 +17,11 @@ from mercer.domains import (
     namespace,
     to_host,
 )
-from mercer.errors import InvalidInput, speaking_for, speaks, who
+from mercer.errors import InvalidInput, speaking_for, speaks
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.memory import require_memory
 from mercer.operators import product_at
-from mercer.rkhs.features import few_features, sums_of_features
-
-if TYPE_CHECKING:
-    from mercer.rkhs.explanation import Explanation
-
-
-def check_weights(weights: Any, n: int) -> np.ndarray:
-    """Return weights that sum to one."""
-    if n == 0:
-        raise InvalidInput(f"{who()}: there are no points; a mean needs at least one.")
-    if weights is None:
-        return np.full(n, 1.0 / n)
-    try:
-        w = as_reals(weights)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidInput(f"{who()}: weights are not numbers ({error}).") from error
-    if w.shape != (n,):
-        raise InvalidInput(f"{who()}: weights have shape {w.shape}, expected ({n},): one a point.")
-    if not np.isfinite(w).all() or (w < 0).any() or not (w > 0).any():
-        raise InvalidInput(f"{who()}: weights must be finite, ≥ 0, and not all zero.")
-    w = w / w.max()
-    return w / w.sum()
-
+from mercer.rkhs.features import check_weights, few_features, sums_of_features
 
 # ---- Fewer points for the same function: greedy projection in the RKHS ----
 
@@ -300,7 +277,7 @@ class Function:
         background_weight: Any = None,
         interactions: bool = False,
         groups: Any = None,
-    ) -> Explanation:
+    ) -> Any:
         r"""Return the shares of columns in f(x), its Shapley values, exactly.
 
         They add up: f(x) = base + Σⱼ φⱼ(x). What f is worth when the columns S are known, v(S), is

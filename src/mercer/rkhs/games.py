@@ -22,7 +22,7 @@ import numpy as np
 
 from mercer.domains import Table, is_torch, to_host
 from mercer.errors import InvalidInput, who
-from mercer.kernels import Factor, Term, Terms, factor_values
+from mercer.kernels import ColumnFactor, Term, Terms, factor_values
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.threads import inheriting, workers
@@ -45,7 +45,7 @@ def nodes_for(players: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Shares:
+class GameShares:
     """What a game gives at n rows: shares of p groups of columns in t outputs.
 
     Parameters
@@ -123,13 +123,13 @@ class ProductGame:
         self.groups, self.game = groups, game
         self.points, self.coef = points, coef
         self.background, self.weights = background, weights
-        owner = {column: p for p, group in enumerate(groups) for column in group}
-        self.terms = [_Played.of(term, owner) for term in terms.terms]
+        players = {column: p for p, group in enumerate(groups) for column in group}
+        self.terms = [_Played.of(term, players) for term in terms.terms]
 
     def __len__(self) -> int:
         return len(self.groups)
 
-    def shares(self, X: Any, interactions: bool = False) -> Shares:
+    def shares(self, X: Any, interactions: bool = False) -> GameShares:
         """Return the shares of all groups at some rows.
 
         Parameters
@@ -153,7 +153,7 @@ class ProductGame:
                 piece.add(X, values, pairs)
         if pairs is not None:
             pairs += pairs.swapaxes(1, 2)
-        return Shares(values, base, pairs)
+        return GameShares(values, base, pairs)
 
 
 @dataclass(frozen=True)
@@ -164,13 +164,13 @@ class _Played:
     offset: float
     degree: int
     players: tuple[int, ...]
-    factors: tuple[tuple[Factor, ...], ...]
+    factors: tuple[tuple[ColumnFactor, ...], ...]
 
     @classmethod
-    def of(cls, term: Term, owner: dict[int, int]) -> _Played:
-        held: dict[int, list[Factor]] = {}
+    def of(cls, term: Term, by_column: dict[int, int]) -> _Played:
+        held: dict[int, list[ColumnFactor]] = {}
         for factor in term.factors:
-            held.setdefault(owner[factor.columns[0]], []).append(factor)
+            held.setdefault(by_column[factor.columns[0]], []).append(factor)
         players = tuple(sorted(held))
         factors = tuple(tuple(held[p]) for p in players)
         return cls(term.weight, term.offset, term.degree, players, factors)
@@ -341,7 +341,7 @@ def asked(
     groups: Sequence[Places],
     rng: np.random.Generator,
     interactions: bool = False,
-) -> Shares:
+) -> GameShares:
     """Return the shares in the game of a background for any f of rows of numbers.
 
     All mixed rows are asked where they are few; else orders are drawn, each with itself backwards,
@@ -393,7 +393,7 @@ def _all_subsets(
     groups: Sequence[Places],
     base: np.ndarray,
     interactions: bool,
-) -> Shares:
+) -> GameShares:
     p, t = len(groups), len(base)
     known = (np.arange(2**p)[:, None] >> np.arange(p)) & 1
     sizes = known.sum(axis=1)
@@ -419,7 +419,7 @@ def _all_subsets(
                 pairs[i, j, k] = share @ (both - worth[free | (1 << k)] + worth[free])  # type: ignore[index]
     if pairs is not None:
         pairs += pairs.swapaxes(1, 2)
-    return Shares(values, base, pairs)
+    return GameShares(values, base, pairs)
 
 
 def _orders(
@@ -430,7 +430,7 @@ def _orders(
     groups: Sequence[Places],
     base: np.ndarray,
     rng: np.random.Generator,
-) -> Shares:
+) -> GameShares:
     p, t, half = len(groups), len(base), ORDERS // 2
     values, std = np.zeros((len(X), p, t)), np.zeros((len(X), p, t))
     at_x = f(X)
@@ -460,7 +460,7 @@ def _orders(
         # The gains of an order add up to f(x) − f(b): what the draw of b left over is shared out.
         left = at_x[i] - base - values[i].sum(axis=0)
         values[i] += left / p
-    return Shares(values, base, None, std)
+    return GameShares(values, base, None, std)
 
 
 def host_rows(X: Any) -> Any:

@@ -13,8 +13,8 @@ from mercer.errors import InvalidInput, speaks, users_level, who
 from mercer.kernels import RBF, Kernel, RadialBound, Sum, as_kernel, geometry_of, require_psd
 from mercer.memory import row_blocks
 from mercer.operators import equal_pairs, gram_of, spread
-from mercer.rkhs.features import few_features, mean_of_rows
-from mercer.rkhs.function import Function, check_weights
+from mercer.rkhs.features import check_weights, few_features, mean_of_rows
+from mercer.rkhs.function import Function
 
 # ---- Mean embeddings: a sample, or a distribution, as one function of the RKHS ----
 
