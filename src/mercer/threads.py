@@ -50,7 +50,8 @@ class _LimitedBLAS:
         finally:
             if inside:
                 with self._lock:
-                    self._limits.remove(threads)
+                    if threads in self._limits:  # a forked child has begun anew
+                        self._limits.remove(threads)
                     self._follow()
 
     def _follow(self) -> None:

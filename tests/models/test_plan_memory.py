@@ -156,6 +156,7 @@ def test_small_budgets(memory):
     for name in BUDGETS:
         X, y = rows(name, 400)
         y, model = target(name, y), MODELS[name]()
+        fitted(MODELS[name](), X[:60], y[:60])  # imports, tables
         with mercer.config(memory=memory):
             plan = model.plan(X, y)
             tracemalloc.start()

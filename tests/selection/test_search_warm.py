@@ -68,7 +68,7 @@ def test_warm_starts_give_the_scores_of_grid_search(model, weighted):
 def test_warm_starts_take_fewer_steps_to_the_same_place(model):
     X, y = data_of(model)
     near, cold, warm = None, 0, 0
-    for alpha in 10.0 ** np.arange(1, -2.1, -0.5):
+    for alpha in 10.0 ** np.arange(1, -2.1, -0.25):
         fresh = clone(model).set_params(alpha=alpha)
         alone = clone(fresh).fit(X, y)
         near = fresh._fit_from(near, X, y)

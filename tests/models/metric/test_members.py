@@ -314,7 +314,7 @@ def test_what_does_not_converge_in_time_is_not_taken(rows):
 def test_little_time_has_fewer_centres(rows, monkeypatch):
     taken = {5000: 9.0, 2500: 4.0, 1250: 2.0}
 
-    def planned(Z, T, how, like):
+    def planned(Z, T, how, like, n=None):
         return replace(KernelRidge().plan(rows.Z), seconds=taken.get(how.get("n_centers"), 0.1))
 
     monkeypatch.setattr(learning, "planned", planned)
@@ -327,7 +327,7 @@ def test_little_time_has_fewer_centres(rows, monkeypatch):
 def test_a_busy_machine_has_fewer_centres(rows, monkeypatch):
     plan = KernelRidge().plan(rows.Z)
 
-    def planned(Z, T, how, like):
+    def planned(Z, T, how, like, n=None):
         return replace(plan, seconds=how.get("n_centers", 0) / 1000)
 
     monkeypatch.setattr(learning, "planned", planned)

@@ -374,7 +374,7 @@ def plan_density(model: Any, X: Any, y: Any) -> Plan:
     facts = study.facts
     searched = isinstance(model.bandwidth, str) and model.bandwidth == "loo"
     entries = SCALES * 0.5 * facts.n**2 if searched else 0.0
-    more = facts.vectors + 16 * facts.n * facts.columns + (2**18 if searched else 0)
+    more = facts.vectors + 16 * facts.n * facts.columns + (3 * 2**16 if searched else 0)
     time = study.seconds(entries=entries, reads=100.0 * facts.n)
     plan = study.plan("direct", Cost(8 * facts.n * facts.columns, time, more))
     how = "Points are kept; a density takes a kernel value for each."

@@ -244,7 +244,8 @@ def smo_cost(
     n, item, rows = facts.n, _item(facts.n), rows_kept(facts)
     least = int(min(n, LEAST) * item * n / SHARE)
     kept = 0 if facts.given else item * n * rows
-    sets = (2 + multipliers // 2) * 8 * min(n, LARGE_SET) ** 2
+    several = 0 if rows == n else multipliers // 2  # of a working set; else the rows are the block
+    sets = (2 + several) * 8 * min(n, LARGE_SET) ** 2
     again = 1.0 if rows == n else 4.0
     entries = 0.0 if facts.given else 0.7 * n * n * again
     reads = 2.0 * item * n * n * again

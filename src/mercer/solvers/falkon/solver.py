@@ -338,8 +338,11 @@ def falkon_cost(
     most = AGAIN if facts.stream else SQUARED
     if not host or m > most or 8 * MATRICES * m * m + ROOMS > facts.budget // 4:
         squares = 0
-    more += 8 * MATRICES * m * m + ROOMS if squares else 0
-    more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
+    more += 1.1 * stored if kept else 0
+    if squares:
+        more += 8 * MATRICES * m * m + min(ROOMS, 2 * 8.0 * held * m)
+    elif drawn:
+        more += 2.0 * sample
     if rates is None:
         return Cost(needed, None, more)
     gemm = rates.gemm_single if facts.itemsize == 4 else rates.gemm

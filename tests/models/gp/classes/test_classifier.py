@@ -481,6 +481,7 @@ def test_large_matrices_leave_blas_its_threads(factored, monkeypatch):
         regressor = mercer.GaussianProcessRegressor(noise=0.1, **plain)
         for model in (GaussianProcessClassifier(**plain), regressor):
             factored.clear()
-            model.fit(X, np.arange(30) % 2)
+            with mercer.config(threads=2):
+                model.fit(X, np.arange(30) % 2)
             held = {inside for _, size, _, inside in factored if size == 30}
             assert held == {few == 30}
