@@ -36,7 +36,7 @@ WALKS = {
     "walk_svc": 28,
     "walk_gpr": 32,
     "walk_mmd": 25,
-    "walk_cli": 76,
+    "walk_cli": 78,
     "walk_falkon": 53,
     "functions": 197,
     "loaded": 127,
