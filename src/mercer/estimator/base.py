@@ -565,6 +565,16 @@ def explain_model(
     Explanation
         ``values``, ``base``, ``columns``, ``data``, and ``interactions`` or ``std`` where there
         are such.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, KernelRidge
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
+    >>> model = KernelRidge(RBF()).fit(X, [0.0, 1.0, 4.0])
+    >>> told = model.explain(X)
+    >>> bool(np.allclose(told.base + told.values.sum(axis=1), model.predict(X)))
+    True
     """
     f = self.function_
     checks.check_index(random_state, "random_state", 0)

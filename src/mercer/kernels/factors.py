@@ -9,7 +9,7 @@ mixture of Gaussian ones (Schoenberg 1938), taken at nodes whose largest error i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import product
 from typing import Any
@@ -95,7 +95,6 @@ class Terms:
 
     terms: tuple[Term, ...]
     error: float = 0.0
-    names: tuple[str, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.terms) > MOST:
@@ -119,7 +118,6 @@ def _size(terms: Terms) -> float:
     return sum(abs(term.weight) for term in terms.terms)
 
 
-#: Places and names of the columns that a kernel looks at.
 @dataclass(frozen=True)
 class Columns:
     """The columns that a kernel sees, by their positions among all."""
@@ -197,11 +195,7 @@ def _(kernel: Sum, columns: Columns) -> Terms:
 
 @_terms.register
 def _(kernel: Product, columns: Columns) -> Terms:
-    return _merged(_terms(kernel.k1, columns), _terms(kernel.k2, columns))
-
-
-def _merged(a: Terms, b: Terms) -> Terms:
-    return a.times(b)
+    return _terms(kernel.k1, columns).times(_terms(kernel.k2, columns))
 
 
 @_terms.register
@@ -214,7 +208,7 @@ def _(kernel: Power, columns: Columns) -> Terms:
             return Terms((replace(term, weight=term.weight**kernel.degree, degree=degree),))
     out = inner
     for _ in range(int(kernel.degree) - 1):
-        out = _merged(out, inner)
+        out = out.times(inner)
     return out
 
 
@@ -224,7 +218,7 @@ def _(kernel: Series, columns: Columns) -> Terms:
     for c in kernel.coefficients:
         scaled = tuple(replace(t, weight=float(c) * t.weight) for t in power.terms)
         out = out.plus(Terms(scaled, float(c) * power.error)) if c else out
-        power = _merged(power, inner)
+        power = power.times(inner)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,13 +12,13 @@ import numpy as np
 class Cells(Sequence[Any]):
     """Cells of a column, which are looked at together."""
 
+    @abstractmethod
     def tolist(self) -> list[Any]:
         """Return the cells as Python objects."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, rows: np.ndarray) -> Cells:
         """Return the cells of some rows."""
-        raise NotImplementedError
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
