@@ -25,7 +25,11 @@ from mercer.jit.density import (
     lower as lower,
 )
 from mercer.jit.ep import sequential_sweep as sequential_sweep, tilted_moments as tilted_moments
-from mercer.jit.games import product_pairs as product_pairs, product_shares as product_shares
+from mercer.jit.games import (
+    LANE as LANE,
+    product_pairs as product_pairs,
+    product_shares as product_shares,
+)
 from mercer.jit.graphs import (
     common_paths as common_paths,
     common_step as common_step,

@@ -184,6 +184,7 @@ class _Piece:
         self.coef = term.weight * factorial(term.degree) * coef
         self.nodes, self.weights = nodes_for(len(term.players))
         self._kept: list[tuple[np.ndarray, np.ndarray]] | None = None
+        self._loops: list[tuple[np.ndarray, np.ndarray]] | None = None
 
     def elements(self, X: Any) -> np.ndarray:
         """Return what each player multiplies by: (degree + 1, players, rows, points)."""
@@ -251,13 +252,18 @@ class _Piece:
         def work(start: int) -> None:
             some = slice(start, start + step)
             A = self.elements(_take(X, some))
-            if self.term.degree:
-                self._by_series(A, some, at, values, pairs)
-            else:
-                self._by_loops(A[0], some, at, values, pairs)
+            rows = np.arange(_size(X))[some]
+            own = None
+            if pairs is not None:
+                own = np.zeros((len(rows), len(at), len(at), self.coef.shape[1]))
+            values[some, at] += self._gains(A, own) @ self.coef
+            if pairs is not None:
+                pairs[np.ix_(rows, at, at)] += own
 
         starts = range(0, _size(X), step)
         threads = min(get_config().threads, len(starts))
+        if not self.term.degree:
+            self._filled()  # before threads ask for it
         self.removed()
         if threads == 1:
             for start in starts:
@@ -267,38 +273,32 @@ class _Piece:
             for done in [pool.submit(inheriting(work), start) for start in starts]:
                 done.result()
 
-    def _by_loops(
-        self,
-        A: np.ndarray,
-        some: slice,
-        at: np.ndarray,
-        values: np.ndarray,
-        pairs: np.ndarray | None,
-    ) -> None:
+    def _gains(self, A: np.ndarray, pairs: np.ndarray | None) -> np.ndarray:
+        """Return what players gain of k(xᵢ, ·), (rows, players, points), and add pairs of f."""
+        if self.term.degree:
+            return self._by_series(A, pairs)
         from mercer.jit import product_pairs, product_shares
 
-        A = np.ascontiguousarray(A.swapaxes(0, 1))  # rows, players, points
+        A, coef = _padded(A[0]), self.coef
         gained = np.zeros(A.shape)
-        for C, b in self.removed():
-            C = np.ascontiguousarray(C[0].swapaxes(0, 1))
+        if pairs is not None:
+            coef = np.concatenate([coef, np.zeros((A.shape[2] - len(coef), coef.shape[1]))])
+        for C, b in self._filled():
             product_shares(A, C, b, self.nodes, self.weights, gained)
             if pairs is not None:
-                own = np.zeros((len(A), len(at), len(at), self.coef.shape[1]))
-                product_pairs(A, C, b, self.nodes, self.weights, self.coef, own)
-                rows = np.arange(some.start, some.start + len(A))
-                pairs[np.ix_(rows, at, at)] += own
-        values[some, at] += gained @ self.coef
+                product_pairs(A, C, b, self.nodes, self.weights, coef, pairs)
+        return gained[:, :, : len(self.points)]
 
-    def _by_series(
-        self,
-        A: np.ndarray,
-        some: slice,
-        at: np.ndarray,
-        values: np.ndarray,
-        pairs: np.ndarray | None,
-    ) -> None:
-        """Add shares of a term of an inner product: power series in place of numbers."""
-        players = A.shape[1]
+    def _filled(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return `removed` as compiled loops take it, (rows of the background, players, points)."""
+        if self._loops is None:
+            self._loops = [(_padded(C[0]), b) for C, b in self.removed()]
+        return self._loops
+
+    def _by_series(self, A: np.ndarray, pairs: np.ndarray | None) -> np.ndarray:
+        """Return the gains of a term of an inner product: power series in place of numbers."""
+        _, players, rows, count = A.shape
+        out = np.zeros((rows, players, count))
         for C_all, b_all in self.removed():
             for k in range(len(b_all)):
                 C = C_all[:, :, k : k + 1]
@@ -310,16 +310,26 @@ class _Piece:
                     before = _exponentials(None, None, self.term.degree)
                     for p in range(players):
                         gain = _times(before, A[:, p] - C[:, p])
-                        gained = _times(gain, after[players - 1 - p])[-1]
-                        values[some, at[p]] += w * (gained @ self.coef)
+                        out[:, p] += w * _times(gain, after[players - 1 - p])[-1]
                         if pairs is not None:
                             inner = gain
                             for q in range(p + 1, players):
                                 both = _times(inner, A[:, q] - C[:, q])
                                 both = _times(both, after[players - 1 - q])[-1]
-                                pairs[some, at[p], at[q]] += w * (both @ self.coef)
+                                pairs[:, p, q] += w * (both @ self.coef)
                                 inner = _times(inner, mixed[:, q])
                         before = _times(before, mixed[:, p])
+        return out
+
+
+def _padded(A: np.ndarray) -> np.ndarray:
+    """Return (players, rows, points) as rows first, with zeros up to full lanes of points."""
+    from mercer.jit import LANE
+
+    players, rows, count = A.shape
+    out = np.zeros((rows, players, -(-count // LANE) * LANE))
+    out[:, :, :count] = A.swapaxes(0, 1)
+    return out
 
 
 def _size(X: Any) -> int:
