@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from mercer import RBF, Exponential, Laplacian, Linear, Matern, RationalQuadratic
 from mercer.errors import InvalidInput
 from mercer.kernels import scales
-from mercer.kernels.scales import median_distance, standard_deviation
+from mercer.kernels.scales import median_distance, standard_deviation, weighted_median
 
 WORDY = [RBF, Matern, RationalQuadratic, Laplacian, Exponential]
 
@@ -227,3 +227,16 @@ def test_weights_too_large_to_multiply_have_their_ratios():
     w = 1.0 + np.arange(30) % 3
     with np.errstate(all="raise"):
         assert median_distance(X, 1e300 * w) == median_distance(X, w)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 101])
+@pytest.mark.parametrize("weight", [1.0, 0.3, 1e-200])
+def test_a_weighted_median_of_equal_weights_is_the_median(n, weight):
+    x = np.random.default_rng(n).normal(size=n).round(1)
+    found = weighted_median(x, np.full(n, weight))
+    assert found == np.median(x)
+    if weight == 1.0:  # by the way of unequal weights: one row once more, and a row beside it
+        repeated = np.append(x, x[0])
+        weights = np.ones(n)
+        weights[0] = 2.0
+        assert weighted_median(x, weights) == np.median(repeated)

@@ -509,12 +509,13 @@ def _lines(text: Any, path: str, most: int) -> Iterator[str]:
 
 def refuse_long_lines(data: bytes, path: str) -> None:
     """Refuse text with a line that no row of a table has, before it is decoded."""
-    start = number = 0
+    start = 0
     while len(data) - start > LONGEST:
-        last = max(data.rfind(mark, start, start + LONGEST) for mark in (b"\n", b"\r"))
+        last = data.rfind(b"\n", start, start + LONGEST)
         if last < 0:
-            raise _long_line(path, number + 1)
-        number += data.count(b"\n", start, last + 1)
+            last = data.rfind(b"\r", start, start + LONGEST)
+        if last < 0:
+            raise _long_line(path, data.count(b"\n", 0, start) + 1)
         start = last + 1
 
 

@@ -54,7 +54,6 @@ _MAGIC = (
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet (.xlsx); save the table as CSV"),
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
 )
-_PART = 2**24  # bytes of a file that are read at a time
 _SMALL = 2**14  # bytes of CSV that Python reads before pyarrow is imported
 _TOO_LARGE = " --max-rows N takes N random rows."
 
@@ -227,8 +226,7 @@ def read_table(
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size  # none of a pipe
             check_budget(CSV_BYTE * size, path, budget, _TOO_LARGE)
-            part = min(max(size, CHUNK), _PART)
-            table = _whole_csv(file, path, encoding, budget, decimal, part)
+            table = _whole_csv(file, path, encoding, budget, decimal, max(size, CHUNK))
     if not len(table):
         raise InvalidInput(f"{table.path}: the table has a header but no rows.")
     return replace(table, decimal=decimal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from typing import Any
@@ -555,8 +556,11 @@ def _counted(
     count: dict[str | None, float], labels: Sequence[str | None], weight: np.ndarray | None
 ) -> dict[str | None, float]:
     """Add to the weight of each category that of its rows, and return all."""
-    weights = np.ones(len(labels)) if weight is None else weight
-    for key, w in zip(labels, weights, strict=True):
+    if weight is None:
+        for key, rows in Counter(labels).items():
+            count[key] = count.get(key, 0.0) + rows
+        return count
+    for key, w in zip(labels, weight, strict=True):
         if w > 0:
             count[key] = count.get(key, 0.0) + w
     return count

@@ -513,6 +513,10 @@ def select_distance(pairs: Pairs, target: float, low: float, high: float) -> flo
 
 def weighted_median(x: np.ndarray, w: np.ndarray) -> float:
     """Return the weighted median: for whole weights, the median of the repeated values."""
+    if w.min() == w.max():  # the middle, which needs no sorting
+        low, high = (len(x) - 1) // 2, len(x) // 2
+        x = np.partition(x, (low, high))
+        return float(0.5 * x[low] + 0.5 * x[high])
     order = np.argsort(x, kind="stable")
     x, reached = x[order], np.cumsum(w[order])
     half = 0.5 * reached[-1]

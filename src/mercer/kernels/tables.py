@@ -223,12 +223,13 @@ def _kind(values: np.ndarray, name: str) -> ColumnKind:
     present = [v for v in values.tolist() if v is not None]
     if not present:
         return ColumnKind("left out", "all values are missing")
-    if values.dtype.kind == "b" or all(isinstance(v, bool | np.bool_) for v in present):
+    types = set(map(type, present))
+    if values.dtype.kind == "b" or types <= {bool, np.bool_}:
         nothing = _nothing(present, len(values))
         return (
             ColumnKind("left out", nothing) if nothing else ColumnKind("category", "truth values")
         )
-    if all(isinstance(v, str) for v in present):
+    if all(issubclass(t, str) for t in types):
         return _kind_of_text(present, len(values))
     if only_numbers(values):
         return _kind_of_numbers(values, name)
@@ -305,7 +306,8 @@ def counting(values: np.ndarray) -> tuple[float, float] | None:
 
 
 def _kind_of_text(texts: list[str], n: int) -> ColumnKind:
-    present = [text for text in texts if text.strip()]  # nothing written is as good as missing
+    blank = {text for text in set(texts) if not text.strip()}  # as good as missing
+    present = [text for text in texts if text not in blank] if blank else texts
     nothing = _nothing(present, n)
     if nothing:
         return ColumnKind("left out", nothing)

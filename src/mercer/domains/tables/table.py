@@ -154,22 +154,21 @@ def only_numbers(column: np.ndarray) -> bool:
 
     Whole numbers beyond all floats are none.
     """
-    return column.dtype == object and all(
-        v is None
-        or (isinstance(v, (*NUMBERS, np.bool_)) and not (isinstance(v, int) and abs(v) > LARGEST))
-        for v in column
-    )
+    legal = (*NUMBERS, np.bool_, type(None))
+    if column.dtype != object or not all(issubclass(t, legal) for t in set(map(type, column))):
+        return False
+    return not any(isinstance(v, int) and abs(v) > LARGEST for v in column)
 
 
 def holds_dates(column: np.ndarray) -> bool:
     """Whether a column holds dates, times or spans of time, and missing entries."""
     if column.dtype.kind in "mM":
         return True
-    present = [v for v in column if v is not None] if column.dtype == object else []
+    if column.dtype != object:
+        return False
+    types = set(map(type, column.tolist())) - {type(None)}
     kinds = (date, time, timedelta, np.datetime64, np.timedelta64)
-    return bool(present) and all(
-        isinstance(v, kinds) or type(v).__name__ == "Period" for v in present
-    )
+    return bool(types) and all(issubclass(t, kinds) or t.__name__ == "Period" for t in types)
 
 
 def holds_spans(column: np.ndarray) -> bool:
