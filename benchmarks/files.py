@@ -2,6 +2,8 @@
 
     python benchmarks/files.py                 a million rows
     python benchmarks/files.py --rows 100000   fewer
+
+The last column is the time of ``mercer fit --plan`` in a process of its own, start and all.
 """
 
 from __future__ import annotations
