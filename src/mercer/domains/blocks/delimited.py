@@ -111,10 +111,10 @@ def _quotes(text: bytes, delimiter: str) -> np.ndarray | None:
 
 def _last_lines(text: bytes, quotes: np.ndarray, rows: int) -> Sequence[int] | None:
     """Return the number of the last line of each row below the header, None if there are others."""
-    lines = text.count(b"\n") + (not text.endswith(b"\n"))
+    array = np.frombuffer(text, dtype=np.uint8)
+    lines = np.count_nonzero(array == ord("\n")) + (not text.endswith(b"\n"))
     if not len(quotes) and lines == rows + 1:  # none of them is blank
         return range(2, rows + 2)
-    array = np.frombuffer(text, dtype=np.uint8)
     ends = np.flatnonzero(array == ord("\n"))
     if lines > len(ends):
         ends = np.append(ends, len(array))
