@@ -1,5 +1,8 @@
 """Models explain themselves: shares of columns add up to their functions."""
 
+from itertools import product
+from math import comb
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -17,6 +20,8 @@ from mercer import (
     KernelRidge,
     Laplacian,
     OneClassSVM,
+    Polynomial,
+    SparseGaussianProcessRegressor,
     Spectrum,
 )
 from mercer.datasets import make_clinic
@@ -92,3 +97,58 @@ def test_who_has_no_shares_says_so():
     with pytest.raises(ValueError, match="random_state"):
         KernelRidge().fit(X, Y).explain(X, random_state=-1)
     assert not hasattr(DPMeans(), "explain") and not hasattr(NadarayaWatson(), "explain")
+
+
+# ---- Gaussian processes: a share is linear in f, and has a posterior deviation ----
+
+POSTERIORS = [
+    (GaussianProcessRegressor, {"mean": "zero"}),
+    (GaussianProcessRegressor, {"mean": "constant"}),
+    (GaussianProcessRegressor, {"mean": "linear"}),
+    (SparseGaussianProcessRegressor, {"n_inducing": 6}),
+]
+PRODUCTS = [
+    2.0 * RBF(1.0) + Laplacian(2.0),
+    Polynomial(2, 1.0),
+    RBF(1.0).on([0, 1]) * Laplacian(1.0).on(2),
+]
+
+
+def functionals(x, groups, B, b, game):
+    """Return mixed rows, and the weights by which the shares are sums of values at them."""
+    p, rows, weights = len(groups), [], []
+    for S in product([0, 1], repeat=p):
+        size = sum(S)
+        drawn = [(i,) * p for i in range(len(B))]
+        drawn = drawn if game == "background" else list(product(range(len(B)), repeat=p))
+        for chosen in drawn:
+            w = b[chosen[0]] if game == "background" else np.prod(b[list(chosen)])
+            row = x.copy()
+            for group, s, i in zip(groups, S, chosen, strict=True):
+                row[list(group)] = x[list(group)] if s else B[i, list(group)]
+            rows.append(row)
+            weights.append(
+                [w / (p * comb(p - 1, size - 1)) if s else -w / (p * comb(p - 1, size)) for s in S]
+            )
+    return np.array(rows), np.array(weights)
+
+
+@pytest.mark.parametrize("kernel", PRODUCTS, ids=str)
+@pytest.mark.parametrize(("cls", "options"), POSTERIORS)
+def test_shares_of_a_process_have_posterior_deviations(cls, options, kernel):
+    rng = np.random.default_rng(0)
+    X, B, x = rng.normal(size=(15, 3)), rng.normal(size=(3, 3)), rng.normal(size=(2, 3))
+    b = np.array([1.0, 2.0, 3.0])
+    Y = np.stack([X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=15), 3.0 * X[:, 2]], axis=1)
+    model = cls(kernel, noise=0.1, optimizer=None, **options).fit(X, Y)
+    for game in ("marginal", "background"):
+        told = model.explain(x, game=game, background=B, background_weight=b)
+        np.testing.assert_allclose(told.totals, model.predict(x), atol=1e-9)
+        groups = [(0,), (1,), (2,)] if told.values.shape[1] == 3 else [(0, 1), (2,)]
+        for r in range(2):
+            rows, W = functionals(x[r], groups, B, b / b.sum(), game)
+            mean, cov = model.predict(rows, return_cov=True, with_noise=False)
+            np.testing.assert_allclose(told.values[r], W.T @ mean, atol=1e-9)
+            want = np.sqrt(np.einsum("ij,ikt,kj->jt", W, cov, W))
+            np.testing.assert_allclose(told.std[r], want, rtol=1e-6, atol=1e-9)
+    assert model.explain(x, game="baseline").std is None

@@ -594,6 +594,8 @@ def explain_model(
         columns=getattr(self, "feature_names_in_", None),
         outputs=outputs_of(self, f),
         random_state=random_state,
+        slopes=getattr(self, "mean_coef_", None),
+        posterior=self._posterior_of_shares(),
     )
 
 
@@ -629,6 +631,10 @@ class KernelEstimator(TakesKernel, BaseEstimator):
     _state = state.others(*state.SOLVED)  # a model of mercer's own tells more of them
     plan = tell_plan
     explain = available_if(has_function)(explain_model)
+
+    def _posterior_of_shares(self) -> Any:
+        """Return what a process knows of linear functionals of its function; see `explain`."""
+        return None
 
     @property
     def function_(self) -> Function:

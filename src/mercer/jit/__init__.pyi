@@ -27,6 +27,7 @@ from mercer.jit.density import (
 from mercer.jit.ep import sequential_sweep as sequential_sweep, tilted_moments as tilted_moments
 from mercer.jit.games import (
     LANE as LANE,
+    double_shares as double_shares,
     product_pairs as product_pairs,
     product_shares as product_shares,
 )

@@ -104,3 +104,41 @@ def product_pairs(A, C, b, nodes, weights, coef, out):
                         out[r, j, q, o] += value
                     for i in range(LANE):
                         total[j, q, i] = 0.0
+
+
+@compiled
+def double_shares(own, cross, apart, b, nodes, weights, out):
+    """Add ∫∫ Σ_bc b·b′ (a − c_b − c_c + d_bc)_j Π_{l≠j} m_l ds dt to out, (rows, players).
+
+    m = st a + t(1 − s) c_c + (1 − t)s c_b + (1 − t)(1 − s) d_bc, with own a of shape (rows,
+    players), cross c (rows, players, background) and apart d (players, background, background).
+    """
+    rows, players = own.shape
+    size = len(b)
+    mixed = np.empty((players, size))
+    before = np.empty((players, size))
+    product = np.empty(size)
+    for r in range(rows):
+        for i in range(size):
+            for t, u in zip(nodes, weights):
+                for s, v in zip(nodes, weights):
+                    for k in range(size):
+                        product[k] = u * v * b[i] * b[k]
+                    for p in range(players):
+                        a, c = s * t * own[r, p], (1.0 - t) * s * cross[r, p, i]
+                        for k in range(size):
+                            before[p, k] = product[k]
+                            rest = t * cross[r, p, k] + (1.0 - t) * apart[p, i, k]
+                            mixed[p, k] = a + c + (1.0 - s) * rest
+                            product[k] *= mixed[p, k]
+                    for k in range(size):
+                        product[k] = 1.0
+                    for back in range(players):
+                        p = players - 1 - back
+                        lead = own[r, p] - cross[r, p, i]
+                        total = 0.0
+                        for k in range(size):
+                            gain = lead - cross[r, p, k] + apart[p, i, k]
+                            total += gain * before[p, k] * product[k]
+                            product[k] *= mixed[p, k]
+                        out[r, p] += total

@@ -34,6 +34,7 @@ from mercer.kernels.factors import (
     NoProduct as NoProduct,
     Term as Term,
     Terms as Terms,
+    factor_diagonal as factor_diagonal,
     factor_values as factor_values,
     groups_of as groups_of,
     terms_of as terms_of,

@@ -545,6 +545,24 @@ def factor_values(kernel: Kernel, X: Any, Y: Any, columns: Places) -> np.ndarray
     return np.asarray(kernel(A, B), dtype=np.float64)
 
 
+def factor_diagonal(kernel: Kernel, X: Any, columns: Places) -> np.ndarray:
+    """Return k(x, x) of a factor's kernel on its columns.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of these columns alone.
+    X : canonical collection of points with columns
+        The points.
+    columns : tuple of int
+        The columns.
+    """
+    A = select(X, list(columns))
+    if len(columns) == 1 and isinstance(kernel.domain, Numbers) and isinstance(X, np.ndarray):
+        A = A[:, 0]
+    return np.asarray(kernel.diag(A), dtype=np.float64)
+
+
 def _scaled(kernel: Any) -> bool:
     """Whether a length scale is all of a radial kernel's metric."""
     return getattr(kernel, "covariance", None) is None

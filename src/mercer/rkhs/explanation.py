@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,11 @@ from mercer.rkhs.games import GAMES, GameShares, Places, ProductGame, asked, hos
 
 FEW = 500  # rows of a background that nobody gave, for the marginal game
 FEWER = 100  # and for the game of a background
+
+
+#: By how much rows lower the variances of functionals ℓ of a process, from ℓ(k(xᵢ, ·)), a column
+#: for each, and ℓ(xⱼ), a row for each, or None; and the scale of each output.
+Posterior = tuple[Callable[[np.ndarray, np.ndarray | None], np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +178,13 @@ def explain(
     columns: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     random_state: int = 0,
+    slopes: np.ndarray | None = None,
+    posterior: Posterior | None = None,
 ) -> Explanation:
-    """Return the shares of columns in values of a function; see `Function.explain`."""
+    """Return the shares of columns in values of a function; see `Function.explain`.
+
+    Of a process `slopes` (d, t) are those of its mean, and `posterior` tells deviations.
+    """
     if game not in GAMES:
         legal = ", ".join(map(repr, GAMES))
         raise InvalidInput(f"{who()}: game={game!r}; legal: {legal}.")
@@ -208,11 +218,56 @@ def explain(
         )
     else:
         players = groups_of(terms, count, together)
-        found = ProductGame(terms, players, points, coef, game, behind, weights).shares(
-            X, interactions
-        )
+        played = ProductGame(terms, players, points, coef, game, behind, weights)
+        found = played.shares(X, interactions)
+        if posterior is not None and game != "baseline":
+            found = replace(found, std=_deviations(played, X, posterior))
         error = terms.error * float(np.abs(coef).sum(axis=0).max(initial=0.0))
+    if slopes is not None:
+        found = _with_line(found, slopes, X, behind, weights, players)
     return _told(f, X, found, players, called, game, error, outputs)
+
+
+def _moved(
+    X: np.ndarray, behind: np.ndarray | None, weights: np.ndarray | None, players: list[Places]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of the background, and how far from it each player moves each column.
+
+    The second has shape (n, p, d).
+    """
+    mean = np.zeros(X.shape[1]) if behind is None or weights is None else weights @ behind
+    moved = np.zeros((len(X), len(players), X.shape[1]))
+    for p, group in enumerate(players):
+        columns = list(group)
+        moved[:, p, columns] = X[:, columns] - mean[columns]
+    return mean, moved
+
+
+def _with_line(
+    found: GameShares,
+    slopes: np.ndarray,
+    X: np.ndarray,
+    behind: np.ndarray | None,
+    weights: np.ndarray | None,
+    players: list[Places],
+) -> GameShares:
+    """Return shares of f and of a line, whose shares are those of its slopes."""
+    mean, moved = _moved(X, behind, weights, players)
+    lines = slopes.reshape(len(slopes), -1)
+    return replace(found, values=found.values + moved @ lines, base=found.base + mean @ lines)
+
+
+def _deviations(played: ProductGame, X: Any, posterior: Posterior) -> np.ndarray:
+    """Return posterior standard deviations of shares, (n, p, t)."""
+    lines = isinstance(X, np.ndarray)
+    moved = _moved(X, played.background, played.weights, played.groups)[1] if lines else None
+
+    known, scale = posterior
+
+    def explained(sections: np.ndarray, rows: slice) -> np.ndarray:
+        return known(sections, None if moved is None else moved[rows].reshape(-1, moved.shape[2]))
+
+    return np.sqrt(played.variances(X, explained))[:, :, None] * scale
 
 
 def _told(

@@ -22,7 +22,7 @@ import numpy as np
 
 from mercer.domains import Table, is_torch, to_host
 from mercer.errors import InvalidInput, who
-from mercer.kernels import ColumnFactor, Term, Terms, factor_values
+from mercer.kernels import ColumnFactor, Term, Terms, factor_diagonal, factor_values
 from mercer.memory import require_memory
 from mercer.settings import get_config
 from mercer.threads import inheriting, workers
@@ -30,6 +30,7 @@ from mercer.threads import inheriting, workers
 GAMES = ("marginal", "background", "baseline")
 NODES = 32  # of Gauss's rule at most: exact up to 64 columns
 ENTRIES = 2**19  # numbers of an array in flight
+SECTIONS = 2**23  # numbers of what shares are of all sections k(xᵢ, ·) at a time
 POINTS = 1024  # training points at a time; fixed, so that bits do not depend on memory
 ROWS = 128  # rows of the background at a time
 ENOUGH = 2**16  # values of f a row that are all asked for, before orders are drawn
@@ -155,6 +156,74 @@ class ProductGame:
             pairs += pairs.swapaxes(1, 2)
         return GameShares(values, base, pairs)
 
+    def variances(self, X: Any, explained: Callable[[np.ndarray, slice], np.ndarray]) -> np.ndarray:
+        r"""Return the posterior variances of all shares, (n, p), of a Gaussian process.
+
+        A share is linear in f, φ = ℓ(f), so its variance is ℓℓ′k less what the rows explain of it,
+        a quadratic form in ℓ(k(xᵢ, ·)). Both are games of products; a removed column of a baseline
+        has no value of f, and so no variance.
+
+        Parameters
+        ----------
+        X : canonical collection
+            The rows.
+        explained : callable
+            From ℓ(k(xᵢ, ·)), a matrix of a column for each row and then each player, and the rows
+            it is of, to what is known of each.
+        """
+        n, p, count = _size(X), len(self), _size(self.points)
+        out = np.zeros((n, p))
+        step = max(1, SECTIONS // max(1, p * count))
+        for start in range(0, n, step):
+            some = slice(start, min(n, start + step))
+            rows = _take(X, some)
+            sections = np.zeros((count, some.stop - start, p))
+            for low in range(0, count, POINTS):
+                held = slice(low, min(count, low + POINTS))
+                points = _take(self.points, held)
+                for term in self.terms:
+                    piece = _Piece(self, term, points, np.ones((held.stop - low, 1)))
+                    gained = term.scale * piece.gains(rows)
+                    sections[held][:, :, list(term.players)] += gained.transpose(2, 0, 1)
+            for term in self.terms:
+                out[some][:, list(term.players)] += term.scale * self._double(term, rows)
+            known = explained(sections.reshape(count, -1), some)
+            out[some] -= known.reshape(some.stop - start, p)
+        return np.maximum(out, 0.0)
+
+    def _double(self, term: _Played, X: Any) -> np.ndarray:
+        """Return ℓℓ′ of a term at some rows, for each of its players."""
+        from mercer.jit import double_shares
+
+        behind = self.background
+        b = np.asarray(self.weights)
+        own, cross = term.diagonal(X), term.elements(X, behind)
+        apart = term.elements(behind, behind)
+        if self.game == "marginal":
+            cross = np.einsum("kpxb,b->kpx", cross, b)[..., None]
+            apart = np.einsum("kpbc,b,c->kp", apart, b, b)[..., None, None]
+            b = np.ones(1)
+        nodes, weights = nodes_for(len(term.players))
+        out = np.zeros((own.shape[2], own.shape[1]))
+        if not term.degree:
+            parts = (np.ascontiguousarray(A[0].swapaxes(0, 1)) for A in (own, cross))
+            double_shares(*parts, np.ascontiguousarray(apart[0]), b, nodes, weights, out)
+            return out
+        for i, j in np.ndindex(len(b), len(b)):
+            there, back = cross[..., i], cross[..., j]
+            rest = apart[:, :, i, j, None]
+            for t, u in zip(nodes, weights, strict=True):
+                for s, v in zip(nodes, weights, strict=True):
+                    mixed = s * t * own + t * (1 - s) * back + (1 - t) * s * there
+                    mixed += (1 - t) * (1 - s) * rest
+                    gain = own - there - back + rest
+                    for p in range(out.shape[1]):
+                        product = _times(term.lead()[:, 0], gain[:, p])
+                        for q in range(out.shape[1]):
+                            product = product if q == p else _times(product, mixed[:, q])
+                        out[:, p] += u * v * b[i] * b[j] * product[-1]
+        return out
+
 
 @dataclass(frozen=True)
 class _Played:
@@ -175,32 +244,50 @@ class _Played:
         factors = tuple(tuple(held[p]) for p in players)
         return cls(term.weight, term.offset, term.degree, players, factors)
 
+    @property
+    def scale(self) -> float:
+        """What the last coefficient of the product is multiplied by."""
+        return self.weight * factorial(self.degree)
+
+    def lead(self) -> np.ndarray:
+        """Return exp(z·offset), in powers of z."""
+        return _exponentials(None, np.full((1, 1), self.offset), self.degree)
+
+    def elements(self, X: Any, Y: Any) -> np.ndarray:
+        """Return what each player multiplies by: (degree + 1, players, rows of X, of Y)."""
+        shape = (_size(X), _size(Y))
+        return self._elements(shape, lambda kernel, at: factor_values(kernel, X, Y, at))
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        """Return the same of each row with itself: (degree + 1, players, rows)."""
+        return self._elements((_size(X),), lambda kernel, at: factor_diagonal(kernel, X, at))
+
+    def _elements(
+        self, shape: tuple[int, ...], values: Callable[[Any, Places], np.ndarray]
+    ) -> np.ndarray:
+        out = np.empty((self.degree + 1, len(self.players), *shape))
+        for p, factors in enumerate(self.factors):
+            a = s = None
+            for factor in factors:
+                for kernel in factor.kernels:
+                    value = values(kernel, factor.columns)
+                    a = value if a is None else a * value
+                for kernel in factor.inner:
+                    value = values(kernel, factor.columns)
+                    s = value if s is None else s + value
+            out[:, p] = _exponentials(a, s, self.degree)
+        return out
+
 
 class _Piece:
     """One term of a game at some of the function's points."""
 
     def __init__(self, game: ProductGame, term: _Played, points: Any, coef: np.ndarray):
         self.game, self.term, self.points = game, term, points
-        self.coef = term.weight * factorial(term.degree) * coef
+        self.coef = term.scale * coef
         self.nodes, self.weights = nodes_for(len(term.players))
         self._kept: list[tuple[np.ndarray, np.ndarray]] | None = None
         self._loops: list[tuple[np.ndarray, np.ndarray]] | None = None
-
-    def elements(self, X: Any) -> np.ndarray:
-        """Return what each player multiplies by: (degree + 1, players, rows, points)."""
-        degree, count = self.term.degree, len(self.points)
-        out = np.empty((degree + 1, len(self.term.players), _size(X), count))
-        for p, factors in enumerate(self.term.factors):
-            a = s = None
-            for factor in factors:
-                for kernel in factor.kernels:
-                    value = factor_values(kernel, X, self.points, factor.columns)
-                    a = value if a is None else a * value
-                for kernel in factor.inner:
-                    value = factor_values(kernel, X, self.points, factor.columns)
-                    s = value if s is None else s + value
-            out[:, p] = _exponentials(a, s, degree)
-        return out
 
     def removed(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return blocks of what stands for players that are left out, with their weights.
@@ -219,7 +306,7 @@ class _Piece:
         mean, blocks = np.zeros(shape), []
         for start in range(0, len(game.weights), ROWS):  # type: ignore[arg-type]
             some = slice(start, start + ROWS)
-            b, C = game.weights[some], self.elements(_take(game.background, some))  # type: ignore[index]
+            b, C = game.weights[some], self.term.elements(_take(game.background, some), self.points)  # type: ignore[index]
             if game.game == "marginal":
                 mean += np.einsum("kpbi,b->kpi", C, b)[:, :, None]
             else:
@@ -231,14 +318,11 @@ class _Piece:
         """Return the value of the empty set, Σᵢ αᵢ Π c."""
         total = np.zeros(len(self.points))
         for C, b in self.removed():
-            product = self._lead()
+            product = self.term.lead()
             for p in range(C.shape[1]):
                 product = _times(product, C[:, p])
             total += b @ np.broadcast_to(product[-1], (len(b), len(self.points)))
         return np.asarray(total @ self.coef)
-
-    def _lead(self) -> np.ndarray:
-        return _exponentials(None, np.full((1, 1), self.term.offset), self.term.degree)
 
     def add(self, X: Any, values: np.ndarray, pairs: np.ndarray | None) -> None:
         """Add the term's shares at all rows."""
@@ -251,7 +335,7 @@ class _Piece:
 
         def work(start: int) -> None:
             some = slice(start, start + step)
-            A = self.elements(_take(X, some))
+            A = self.term.elements(_take(X, some), self.points)
             rows = np.arange(_size(X))[some]
             own = None
             if pairs is not None:
@@ -272,6 +356,12 @@ class _Piece:
         with workers(threads) as pool:
             for done in [pool.submit(inheriting(work), start) for start in starts]:
                 done.result()
+
+    def gains(self, X: Any) -> np.ndarray:
+        """Return what each player gains of k(xᵢ, ·), without the scale: (rows, players, points)."""
+        if not self.term.players:
+            return np.zeros((_size(X), 0, _size(self.points)))
+        return self._gains(self.term.elements(X, self.points), None)
 
     def _gains(self, A: np.ndarray, pairs: np.ndarray | None) -> np.ndarray:
         """Return what players gain of k(xᵢ, ·), (rows, players, points), and add pairs of f."""
@@ -304,7 +394,7 @@ class _Piece:
                 C = C_all[:, :, k : k + 1]
                 for t, w in zip(self.nodes, self.weights * b_all[k], strict=True):
                     mixed = C + t * (A - C)
-                    after = [self._lead()]
+                    after = [self.term.lead()]
                     for p in reversed(range(1, players)):
                         after.append(_times(after[-1], mixed[:, p]))
                     before = _exponentials(None, None, self.term.degree)

@@ -266,6 +266,16 @@ class ProcessRegressor(KernelEstimator):
         """Return mean and variance, where one pass over the kernel values may serve both."""
         return self._mean(X, m), self._variance(kernel, X, m)
 
+    @abstractmethod
+    def _explained(self, sections: np.ndarray, moves: np.ndarray | None) -> np.ndarray:
+        """Return by how much the rows lower the variances of functionals ℓ, in units of z².
+
+        Of ℓ(k(xᵢ, ·)), a column for each, and ℓ(xⱼ), a row for each, where x are numbers; ℓ(1) = 0.
+        """
+
+    def _posterior_of_shares(self) -> Any:
+        return self._explained, self._scale()
+
     def _scale(self) -> np.ndarray:
         """Return the unit of z in each output."""
         return self.y_scale_ if self._is_fitted() else np.ones(1)

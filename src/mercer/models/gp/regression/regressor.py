@@ -395,6 +395,20 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
             return prior_covariance(kernel, X)
         return self._posterior().covariance(X)
 
+    @speaks
+    def _explained(self, sections: np.ndarray, moves: np.ndarray | None) -> np.ndarray:
+        fit, basis = self._fit_state(), self._basis()
+        known = np.zeros(sections.shape[1])
+        if basis is not None:
+            R = -(sections.T @ fit.basis_solve)
+            if basis.scale is not None and moves is not None:
+                used = np.flatnonzero(basis.scale)
+                R[:, 1:] += moves[:, used] / basis.scale[used]
+            G = fit.basis_factor.half_solve(R.T)
+            known -= np.einsum("ij,ij->j", G, G)
+        V = fit.factor.half_solve(sections)
+        return known + np.einsum("ij,ij->j", V, V)
+
     # -- in the units of y --------------------------------------------------------------------
     def _mean(self, X: Any, m: int) -> np.ndarray:
         """Return the mean at canonical points, shape (m, t)."""
