@@ -120,25 +120,27 @@ def double_shares(own, cross, apart, b, nodes, weights, out):
     product = np.empty(size)
     for r in range(rows):
         for i in range(size):
-            for t, u in zip(nodes, weights):
-                for s, v in zip(nodes, weights):
+            for pair in range(len(nodes) ** 2):
+                first, second = divmod(pair, len(nodes))
+                t, s = nodes[first], nodes[second]
+                w = weights[first] * weights[second] * b[i]
+                for k in range(size):
+                    product[k] = w * b[k]
+                for p in range(players):
+                    a, c = s * t * own[r, p], (1.0 - t) * s * cross[r, p, i]
                     for k in range(size):
-                        product[k] = u * v * b[i] * b[k]
-                    for p in range(players):
-                        a, c = s * t * own[r, p], (1.0 - t) * s * cross[r, p, i]
-                        for k in range(size):
-                            before[p, k] = product[k]
-                            rest = t * cross[r, p, k] + (1.0 - t) * apart[p, i, k]
-                            mixed[p, k] = a + c + (1.0 - s) * rest
-                            product[k] *= mixed[p, k]
+                        before[p, k] = product[k]
+                        rest = t * cross[r, p, k] + (1.0 - t) * apart[p, i, k]
+                        mixed[p, k] = a + c + (1.0 - s) * rest
+                        product[k] *= mixed[p, k]
+                for k in range(size):
+                    product[k] = 1.0
+                for back in range(players):
+                    p = players - 1 - back
+                    lead = own[r, p] - cross[r, p, i]
+                    total = 0.0
                     for k in range(size):
-                        product[k] = 1.0
-                    for back in range(players):
-                        p = players - 1 - back
-                        lead = own[r, p] - cross[r, p, i]
-                        total = 0.0
-                        for k in range(size):
-                            gain = lead - cross[r, p, k] + apart[p, i, k]
-                            total += gain * before[p, k] * product[k]
-                            product[k] *= mixed[p, k]
-                        out[r, p] += total
+                        gain = lead - cross[r, p, k] + apart[p, i, k]
+                        total += gain * before[p, k] * product[k]
+                        product[k] *= mixed[p, k]
+                    out[r, p] += total

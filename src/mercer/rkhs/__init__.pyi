@@ -1,4 +1,8 @@
-from mercer.rkhs.explanation import Explanation as Explanation, explain as explain
+from mercer.rkhs.explanation import (
+    Explanation as Explanation,
+    explain as explain,
+    explain_answers as explain_answers,
+)
 from mercer.rkhs.features import (
     feature_values as feature_values,
     few_features as few_features,

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import IncompleteVectors, Numbers, Table, Tables, Vectors, to_host
+from mercer.domains import (
+    IncompleteVectors,
+    Numbers,
+    Table,
+    Tables,
+    Vectors,
+    is_torch,
+    to_host,
+)
 from mercer.errors import InvalidInput, who
 from mercer.kernels import NoProduct, groups_of, terms_of
 from mercer.rkhs.features import check_weights
@@ -228,6 +236,78 @@ def explain(
     return _told(f, X, found, players, called, game, error, outputs)
 
 
+def explain_answers(
+    answers: Callable[[Any], Any],
+    X: Any,
+    background: Any,
+    *,
+    background_weight: Any = None,
+    interactions: bool = False,
+    groups: Any = None,
+    outputs: Sequence[str] | None = None,
+    random_state: int = 0,
+) -> Explanation:
+    """Return the shares of columns in answers of any model, which is asked at mixed rows.
+
+    Parameters
+    ----------
+    answers : callable
+        From a table, or rows of numbers if X are such, to n values or values of shape (n, t).
+    X : data frame, Table, dict of columns or 2-D array
+        The rows.
+    background : the same
+        Rows that stand for what is not known.
+    background_weight : array, optional
+        Their weights.
+    interactions : bool, default=False
+        Whether those of pairs are wanted.
+    groups : list of lists of columns, optional
+        Columns that share as one.
+    outputs : sequence of str, optional
+        The names of t outputs.
+    random_state : int, default=0
+        Decides the orders of columns, where they are drawn.
+    """
+    if background is None:
+        raise InvalidInput(
+            f"{who()}: a table model keeps no rows, so background=None cannot stand for them; give "
+            "rows such as those of the fit, some hundred of them."
+        )
+    X, B = _as_columns(X, "X"), _as_columns(background, "background")
+    if isinstance(X, Table) and isinstance(B, Table) and set(X.names) == set(B.names):
+        B = B.select(X.names) if X.named else B
+    elif type(X) is not type(B) or X.shape[1] != B.shape[1]:
+        raise InvalidInput(
+            f"{who()}: background has other columns than X; give rows of the same table."
+        )
+    count = X.shape[1]
+    called = _names(None, X.names if isinstance(X, Table) and X.named else None, count)
+    players = _all(_together(groups, called), count)
+    weights, column = check_weights(background_weight, len(B)), np.ndim(answers(X[:1])) == 1
+
+    def asked_for(Z: Any) -> np.ndarray:
+        return np.asarray(answers(Z), dtype=np.float64).reshape(len(Z), -1)
+
+    rng = np.random.default_rng(random_state)
+    found = asked(asked_for, X, B, weights, players, rng, interactions)
+    zero = np.zeros(()) if column else np.zeros(found.values.shape[2])
+    return _shown(zero, column, X, found, players, called, "background", 0.0, outputs)
+
+
+def _as_columns(X: Any, name: str) -> Any:
+    """Return rows of numbers as an array, other tables as a `Table`."""
+    if isinstance(X, Table):
+        return X
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub":
+        return X
+    if isinstance(X, list | np.ndarray) or is_torch(X):
+        rows = np.asarray(to_host(X))
+        if rows.ndim != 2:
+            raise InvalidInput(f"{who()}: {name} has {rows.ndim} axes; give rows and columns.")
+        return rows if rows.dtype.kind in "fiub" else Table.from_rows(rows)
+    return Table.from_frame(X, name)
+
+
 def _moved(
     X: np.ndarray, behind: np.ndarray | None, weights: np.ndarray | None, players: list[Places]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -280,14 +360,29 @@ def _told(
     error: float,
     outputs: Sequence[str] | None,
 ) -> Explanation:
-    single = f.coef.ndim == 1
+    return _shown(
+        np.asarray(f.offset), f.coef.ndim == 1, X, found, players, called, game, error, outputs
+    )
+
+
+def _shown(
+    offset: np.ndarray,
+    single: bool,
+    X: Any,
+    found: GameShares,
+    players: list[Places],
+    called: tuple[str, ...],
+    game: str,
+    error: float,
+    outputs: Sequence[str] | None,
+) -> Explanation:
     pairs = found.pairs
     if pairs is not None:
         pairs = 0.5 * pairs
         alone = found.values - pairs.sum(axis=2)
         at = np.arange(len(players))
         pairs[:, at, at] = alone
-    base = found.base + np.asarray(f.offset)
+    base = found.base + offset
 
     def shaped(part: np.ndarray | None) -> Any:
         return None if part is None else part[..., 0] if single else part

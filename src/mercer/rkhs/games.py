@@ -33,7 +33,8 @@ ENTRIES = 2**19  # numbers of an array in flight
 SECTIONS = 2**23  # numbers of what shares are of all sections k(xᵢ, ·) at a time
 POINTS = 1024  # training points at a time; fixed, so that bits do not depend on memory
 ROWS = 128  # rows of the background at a time
-ENOUGH = 2**16  # values of f a row that are all asked for, before orders are drawn
+ENOUGH = 2**13  # values of f a row that are all asked for, before orders are drawn
+MOST = 2**16  # and where interactions are wanted, which orders do not tell
 ORDERS = 64  # orders drawn for a row, half of them the others backwards
 
 Places = tuple[int, ...]
@@ -433,16 +434,76 @@ def _take(X: Any, rows: Any) -> Any:
 # ---- Any function, asked at mixed rows ----
 
 
+class MixedRows:
+    """Values of any f at rows of which some columns are those of x, the others of a background.
+
+    Parameters
+    ----------
+    f : callable
+        From rows to values, of shape (n, t).
+    X : ndarray of shape (n, d) or Table
+        The rows.
+    background : ndarray or Table
+        Rows that stand for what is not known.
+    groups : sequence of tuples of int
+        Columns that are taken together.
+    """
+
+    def __init__(
+        self,
+        f: Callable[[Any], np.ndarray],
+        X: Any,
+        background: Any,
+        groups: Sequence[Places],
+    ):
+        self.f, self.count, self.groups = f, _size(background), groups
+        tables = isinstance(X, Table)
+        self.pool: Any = background.joined(X) if tables else np.concatenate([background, X])
+        self.player = np.zeros(self.pool.shape[1], dtype=int)
+        for g, group in enumerate(groups):
+            self.player[list(group)] = g
+
+    def __call__(self, row: int, drawn: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return f where the known groups are those of a row, and the others of rows drawn.
+
+        Parameters
+        ----------
+        row : int
+            Which one of X.
+        drawn : ndarray of shape (m,)
+            Rows of the background.
+        known : ndarray of shape (m, p) of bool
+            Which groups are known.
+        """
+        step, parts = max(1, ENTRIES // max(1, len(self.player))), []
+        for start in range(0, len(known), step):
+            some = slice(start, start + step)
+            from_x = known[some][:, self.player]
+            index = np.where(from_x, self.count + row, drawn[some, None])
+            parts.append(self.at(index))
+        return np.concatenate(parts)
+
+    def at(self, index: np.ndarray) -> np.ndarray:
+        """Return f at rows whose columns come from these positions."""
+        if isinstance(self.pool, Table):
+            return self.f(self.pool.mixed(index))
+        return self.f(np.take_along_axis(self.pool, index, axis=0))
+
+    def whole(self, rows: np.ndarray) -> np.ndarray:
+        """Return f at rows of the background, and after them those of X."""
+        return self.f(_take(self.pool, rows))
+
+
 def asked(
     f: Callable[[Any], np.ndarray],
-    X: np.ndarray,
-    background: np.ndarray,
+    X: Any,
+    background: Any,
     weights: np.ndarray,
     groups: Sequence[Places],
     rng: np.random.Generator,
     interactions: bool = False,
 ) -> GameShares:
-    """Return the shares in the game of a background for any f of rows of numbers.
+    """Return the shares in the game of a background for any f of points with columns.
 
     All mixed rows are asked where they are few; else orders are drawn, each with itself backwards,
     and rows of the background by their weights; `std` is the standard error, of the draws.
@@ -451,10 +512,12 @@ def asked(
     ----------
     f : callable
         From rows to values, of shape (n, t).
-    X : ndarray of shape (n, d)
+    X : ndarray of shape (n, d) or Table
         The rows.
-    background, weights : ndarray
-        The rows that stand for what is not known, and their weights, which sum to 1.
+    background : ndarray or Table
+        The rows that stand for what is not known.
+    weights : ndarray
+        Their weights, which sum to 1.
     groups : sequence of tuples of int
         Columns that are taken together.
     rng : Generator
@@ -462,58 +525,37 @@ def asked(
     interactions : bool, default=False
         Whether those of pairs are wanted, of few columns.
     """
-    base = np.asarray(weights @ f(background))
-    p = len(groups)
-    if 2**p * len(background) <= ENOUGH:
-        return _all_subsets(f, X, background, weights, groups, base, interactions)
+    mixed, p = MixedRows(f, X, background, groups), len(groups)
+    base = np.asarray(weights @ mixed.whole(np.arange(mixed.count)))
+    if 2**p * mixed.count <= (MOST if interactions else ENOUGH):
+        return _all_subsets(mixed, _size(X), weights, base, interactions)
     if interactions:
         raise InvalidInput(
             f"{who()}: interactions of {p} columns need all of their subsets for a model whose "
             "kernel is no product; give fewer columns together, by groups=, fewer rows of the "
             "background, or interactions=False."
         )
-    return _orders(f, X, background, weights, groups, base, rng)
-
-
-def _mixed(x: np.ndarray, B: np.ndarray, known: np.ndarray, groups: Sequence[Places]) -> np.ndarray:
-    """Return rows of B with the known groups of x, a row of `known` for each."""
-    out = B.copy()
-    for g, group in enumerate(groups):
-        rows = np.flatnonzero(known[:, g])
-        columns = np.array(group)
-        out[np.ix_(rows, columns)] = x[columns]
-    return out
+    return _orders(mixed, _size(X), weights, base, rng)
 
 
 def _all_subsets(
-    f: Callable[[Any], np.ndarray],
-    X: np.ndarray,
-    background: np.ndarray,
-    weights: np.ndarray,
-    groups: Sequence[Places],
-    base: np.ndarray,
-    interactions: bool,
+    mixed: MixedRows, n: int, weights: np.ndarray, base: np.ndarray, interactions: bool
 ) -> GameShares:
-    p, t = len(groups), len(base)
-    known = (np.arange(2**p)[:, None] >> np.arange(p)) & 1
+    p, t, count = len(mixed.groups), len(base), mixed.count
+    known = ((np.arange(2**p)[:, None] >> np.arange(p)) & 1).astype(bool)
     sizes = known.sum(axis=1)
-    values = np.zeros((len(X), p, t))
-    pairs = np.zeros((len(X), p, p, t)) if interactions else None
-    for i, x in enumerate(X):
-        worth = np.zeros((2**p, t))
-        step = max(1, ENTRIES // max(1, X.shape[1] * len(background)))
-        for start in range(0, 2**p, step):
-            some = np.arange(start, min(2**p, start + step))
-            rows = np.tile(background, (len(some), 1))
-            told = np.repeat(known[some].astype(bool), len(background), axis=0)
-            found = f(_mixed(x, rows, told, groups)).reshape(len(some), len(background), t)
-            worth[some] = np.einsum("sbt,b->st", found, weights)
+    told, drawn = np.repeat(known, count, axis=0), np.tile(np.arange(count), 2**p)
+    values = np.zeros((n, p, t))
+    pairs = np.zeros((n, p, p, t)) if interactions else None
+    for i in range(n):
+        found = mixed(i, drawn, told).reshape(2**p, count, t)
+        worth = np.einsum("sbt,b->st", found, weights)
         for j in range(p):
-            without = np.flatnonzero(known[:, j] == 0)
+            without = np.flatnonzero(~known[:, j])
             share = 1.0 / (p * np.array([comb(p - 1, s) for s in sizes[without]]))
             values[i, j] = share @ (worth[without | (1 << j)] - worth[without])
             for k in range(j + 1, p if pairs is not None else 0):
-                free = without[known[without, k] == 0]
+                free = without[~known[without, k]]
                 share = 1.0 / ((p - 1) * np.array([comb(p - 2, s) for s in sizes[free]]))
                 both = worth[free | (1 << j) | (1 << k)] - worth[free | (1 << j)]
                 pairs[i, j, k] = share @ (both - worth[free | (1 << k)] + worth[free])  # type: ignore[index]
@@ -523,32 +565,25 @@ def _all_subsets(
 
 
 def _orders(
-    f: Callable[[Any], np.ndarray],
-    X: np.ndarray,
-    background: np.ndarray,
-    weights: np.ndarray,
-    groups: Sequence[Places],
-    base: np.ndarray,
-    rng: np.random.Generator,
+    mixed: MixedRows, n: int, weights: np.ndarray, base: np.ndarray, rng: np.random.Generator
 ) -> GameShares:
-    p, t, half = len(groups), len(base), ORDERS // 2
-    values, std = np.zeros((len(X), p, t)), np.zeros((len(X), p, t))
-    at_x = f(X)
+    p, t, half, count = len(mixed.groups), len(base), ORDERS // 2, mixed.count
+    values, std = np.zeros((n, p, t)), np.zeros((n, p, t))
+    at_x = mixed.whole(count + np.arange(n))
+    at_b = mixed.whole(np.arange(count))
     # Rows of the background in turn, as their weights say, so that each counts as it should.
     places = (np.arange(half) + rng.random()) / half
-    for i, x in enumerate(X):
+    for i in range(n):
         orders = np.array([rng.permutation(p) for _ in range(half)])
         drawn = np.searchsorted(np.cumsum(weights), places * weights.sum(), side="right")
-        drawn = rng.permutation(np.minimum(drawn, len(background) - 1))
+        drawn = rng.permutation(np.minimum(drawn, count - 1))
         gains = np.zeros((half, p, t))
         for turned in (orders, orders[:, ::-1]):
             rank = np.argsort(turned, axis=1)
             known = (rank[:, None, :] <= np.arange(p - 1)[None, :, None]).reshape(-1, p)
-            rows = np.repeat(background[drawn], p - 1, axis=0)
-            between = f(_mixed(x, rows, known, groups)).reshape(half, p - 1, t)
-            ends = f(background[drawn])[:, None], np.broadcast_to(at_x[i], (half, 1, t))
-            path = np.concatenate([ends[0], between, ends[1]], axis=1)
-            step = np.diff(path, axis=1)
+            between = mixed(i, np.repeat(drawn, p - 1), known).reshape(half, p - 1, t)
+            ends = at_b[drawn][:, None], np.broadcast_to(at_x[i], (half, 1, t))
+            step = np.diff(np.concatenate([ends[0], between, ends[1]], axis=1), axis=1)
             np.put_along_axis(
                 gains,
                 turned[:, :, None],

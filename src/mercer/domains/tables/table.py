@@ -449,6 +449,17 @@ class Table:
         """Return the table of the given rows."""
         return self._like(range(len(self.names)), lambda column: column[index])
 
+    def mixed(self, index: np.ndarray) -> Table:
+        """Return rows whose columns come from rows of their own: those that `index` has for each.
+
+        Parameters
+        ----------
+        index : ndarray of shape (m, n_columns) of int
+            Positions of rows, column by column.
+        """
+        places = iter(index.T)
+        return self._like(range(len(self.names)), lambda column: column[next(places)])
+
     def joined(self, other: Table) -> Table:
         """Return these rows followed by those of another table, which has the same columns."""
         if set(self.names) != set(other.names) or self.named != other.named:

@@ -1,3 +1,4 @@
+from mercer.models.metric.base import explain_table as explain_table
 from mercer.models.metric.classifier import (
     FeatureMachineClassifier as FeatureMachineClassifier,
 )

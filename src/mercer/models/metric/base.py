@@ -56,6 +56,7 @@ from mercer.models.metric.strings import free_kernels
 from mercer.models.metric.trials import FIRST, recipes_for, warm_up
 from mercer.models.ridge import KernelRidge
 from mercer.models.risk import KernelLogisticRegression
+from mercer.rkhs import Explanation, explain_answers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,6 +105,72 @@ def learns(**own: state.Anything) -> state.State:
         **own,
     }
     return state.worded(table, state.PARTS_MISFIT, lacks=state.PARTS_MISFIT)
+
+
+@speaks(".explain")
+def explain_table(
+    self: Any,
+    X: Any,
+    *,
+    background: Any = None,
+    background_weight: Any = None,
+    interactions: bool = False,
+    groups: Any = None,
+    random_state: int = 0,
+) -> Explanation:
+    r"""Return the shares of columns in predictions of a table, its Shapley values.
+
+    They add up: f(x) = base + Σⱼ φⱼ(x), with f the prediction of a regression, the log-odds of two
+    classes, or of each of several classes. A column that is not known has the values of one row of
+    the background, in the mean over its rows. The model is asked at all mixed rows where columns
+    are few; else orders of the columns are drawn, and ``std`` holds the standard errors.
+
+    Parameters
+    ----------
+    X : data frame, Table, dict of columns or 2-D array
+        The rows.
+    background : data frame, Table, dict of columns or 2-D array
+        Rows that stand for what is not known, such as a hundred of those of the fit.
+    background_weight : array, optional
+        Their weights; a weight of 2 is a row that occurs twice.
+    interactions : bool, default=False
+        Whether to tell what two columns do together as well, of few columns.
+    groups : list of lists of columns, optional
+        Columns, by name or position, that share as one.
+    random_state : int, default=0
+        Decides the orders of columns, where they are drawn.
+
+    Returns
+    -------
+    Explanation
+        ``values``, ``base``, ``columns``, ``data``, and ``interactions`` or ``std`` where there
+        are such.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import TableRegressor
+    >>> X = {"size": np.arange(40.0), "kind": ["a", "b"] * 20}
+    >>> y = X["size"] + 10.0 * (np.array(X["kind"]) == "a")
+    >>> model = TableRegressor(model="ridge").fit(X, y)
+    >>> told = model.explain(X, background=X)
+    >>> bool(np.allclose(told.totals, model.predict(X)))
+    True
+    """
+    check_is_fitted(self)
+    checks.check_index(random_state, "random_state", 0)
+    answers = self.decision_function if is_classifier(self) else self.predict
+    names = [str(label) for label in self.classes_] if is_classifier(self) else None
+    return explain_answers(
+        answers,
+        X,
+        background,
+        background_weight=background_weight,
+        interactions=interactions,
+        groups=groups,
+        outputs=names,
+        random_state=random_state,
+    )
 
 
 class FeatureMachine(BaseEstimator):
@@ -355,6 +422,7 @@ class FeatureMachine(BaseEstimator):
         return plan_of(shares, Z, outputs, ways, self.n_models, self.max_time, like, rows)
 
     plan = tell_plan
+    explain = explain_table
 
     def _values(self, X: Any, classes: int = 0) -> list[np.ndarray]:
         """Return the values of each member at rows, an axis for outputs or classes always."""

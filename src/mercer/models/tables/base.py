@@ -35,6 +35,7 @@ from mercer.models.metric import (
     FeatureMachineClassifier,
     FeatureMachineRegressor,
     RareClass,
+    explain_table,
     fingerprint,
     fitted_rows,
 )
@@ -241,6 +242,7 @@ class TableModel(BaseEstimator):
         super().__setstate__({**defaults_of(type(self)), **state})  # type: ignore[misc, arg-type]
 
     plan = tell_plan
+    explain = explain_table
 
     def _plan(self, X: Any, y: Any) -> Plan:
         checks.check_parameters(self)
