@@ -189,7 +189,9 @@ class Radial(Kernel):
     def at_gaps(self, gap: np.ndarray) -> np.ndarray:
         """Return k of points of one column, from their differences, which are overwritten."""
         gap /= float(np.ravel(self.length_scale)[0])
-        return self.at_squares(np.square(gap, out=gap))
+        s = np.square(gap, out=gap)
+        own = belongs(self, "_profile_in_place")
+        return self._profile_in_place(s) if own else self.at_squares(s)
 
     @property
     def _by_columns(self) -> bool:

@@ -13,7 +13,7 @@ at random, with the standard error of the mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import comb, factorial
 from typing import Any
@@ -32,7 +32,7 @@ NODES = 32  # of Gauss's rule at most: exact up to 64 columns
 ENTRIES = 2**19  # numbers of an array in flight
 SECTIONS = 2**23  # numbers of what shares are of all sections k(xᵢ, ·) at a time
 POINTS = 1024  # training points at a time; fixed, so that bits do not depend on memory
-ROWS = 128  # rows of the background at a time
+ROWS = 32  # rows of the background at a time: their values stay in a cache
 ENOUGH = 2**13  # values of f a row that are all asked for, before orders are drawn
 MOST = 2**16  # and where interactions are wanted, which orders do not tell
 ORDERS = 64  # orders drawn for a row, half of them the others backwards
@@ -304,15 +304,18 @@ class _Piece:
             one[0] = 1.0
             self._kept = [(one, np.ones(1))]
             return self._kept
-        mean, blocks = np.zeros(shape), []
-        for start in range(0, len(game.weights), ROWS):  # type: ignore[arg-type]
+        marginal, b = game.game == "marginal", np.asarray(game.weights)
+
+        def block(start: int) -> tuple[np.ndarray, np.ndarray]:
             some = slice(start, start + ROWS)
-            b, C = game.weights[some], self.term.elements(_take(game.background, some), self.points)  # type: ignore[index]
-            if game.game == "marginal":
-                mean += np.einsum("kpbi,b->kpi", C, b)[:, :, None]
-            else:
-                blocks.append((C, b))
-        self._kept = blocks or [(mean, np.ones(1))]
+            C = self.term.elements(_take(game.background, some), self.points)
+            if marginal:
+                return np.einsum("kpbi,b->kpi", C, b[some])[:, :, None], np.ones(1)
+            return C, b[some]
+
+        self._kept = list(_each(block, range(0, len(b), ROWS)))
+        if marginal:
+            self._kept = [(sum(mean for mean, _ in self._kept), np.ones(1))]
         return self._kept
 
     def base(self) -> np.ndarray:
@@ -345,18 +348,11 @@ class _Piece:
             if pairs is not None:
                 pairs[np.ix_(rows, at, at)] += own
 
-        starts = range(0, _size(X), step)
-        threads = min(get_config().threads, len(starts))
+        self.removed()
         if not self.term.degree:
             self._filled()  # before threads ask for it
-        self.removed()
-        if threads == 1:
-            for start in starts:
-                work(start)
-            return
-        with workers(threads) as pool:
-            for done in [pool.submit(inheriting(work), start) for start in starts]:
-                done.result()
+        for _ in _each(work, range(0, _size(X), step)):
+            pass
 
     def gains(self, X: Any) -> np.ndarray:
         """Return what each player gains of k(xᵢ, ·), without the scale: (rows, players, points)."""
@@ -411,6 +407,17 @@ class _Piece:
                                 inner = _times(inner, mixed[:, q])
                         before = _times(before, mixed[:, p])
         return out
+
+
+def _each(work: Callable[[int], Any], starts: range) -> Iterator[Any]:
+    """Yield what parts give, in their order, several at a time."""
+    threads = min(get_config().threads, len(starts))
+    if threads <= 1:
+        yield from map(work, starts)
+        return
+    with workers(threads) as pool:
+        for done in [pool.submit(inheriting(work), start) for start in starts]:
+            yield done.result()
 
 
 def _padded(A: np.ndarray) -> np.ndarray:
