@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import comb, factorial
 from typing import Any
 
@@ -315,7 +316,7 @@ class _Piece:
 
         self._kept = list(_each(block, range(0, len(b), ROWS)))
         if marginal:
-            self._kept = [(sum(mean for mean, _ in self._kept), np.ones(1))]
+            self._kept = [(reduce(np.add, [mean for mean, _ in self._kept]), np.ones(1))]
         return self._kept
 
     def base(self) -> np.ndarray:
