@@ -174,6 +174,19 @@ def test_symmetry_dummy_and_linearity():
     np.testing.assert_allclose(whole, parts, atol=1e-12)
 
 
+def test_explanations_of_sums_and_multiples_of_models():
+    f, g = (Function(RBF(1.0), POINTS, c) for c in COEF.T)
+    parts = [h.explain(X, background=B, interactions=True) for h in (f, g)]
+    mean = 0.5 * (parts[0] + parts[1])
+    whole = (0.5 * (f + g)).explain(X, background=B, interactions=True)
+    for name in ("values", "base", "interactions"):
+        np.testing.assert_allclose(getattr(mean, name), getattr(whole, name), atol=1e-12)
+    with pytest.raises(InvalidInput, match="not of the same rows"):
+        parts[0] + f.explain(X, game="baseline")
+    with pytest.raises(TypeError):
+        parts[0] + 1.0
+
+
 def test_a_weight_is_a_repetition():
     f, counts = Function(RBF(1.0), POINTS, COEF), np.array([1, 2, 0, 3, 1, 1])
     for game in ("marginal", "background"):

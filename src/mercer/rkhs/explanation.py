@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,42 @@ class Explanation:
             for name in ("values", "data", "std", "interactions")
         }
         return replace(self, **some)
+
+    def __add__(self, other: Explanation) -> Explanation:
+        """Return the explanation of a sum of functions, at the same rows in the same game."""
+        if not isinstance(other, Explanation):
+            return NotImplemented
+        told = (self.columns, self.game, self.values.shape)
+        if told != (other.columns, other.game, other.values.shape):
+            raise InvalidInput(
+                f"Explanation: {self!r} and {other!r} are not of the same rows, columns and game."
+            )
+        both = (self.interactions, other.interactions)
+        return replace(
+            self,
+            values=self.values + other.values,
+            base=self.base + other.base,
+            std=None,  # of a sum it is not known
+            interactions=None if both[0] is None or both[1] is None else both[0] + both[1],
+            error=self.error + other.error,
+        )
+
+    def __mul__(self, factor: Any) -> Explanation:
+        """Return the explanation of a multiple of the function."""
+        if not isinstance(factor, Real):
+            return NotImplemented
+        factor = float(factor)
+        size = abs(factor)
+        return replace(
+            self,
+            values=factor * self.values,
+            base=factor * self.base,
+            std=None if self.std is None else size * self.std,
+            interactions=None if self.interactions is None else factor * self.interactions,
+            error=size * self.error,
+        )
+
+    __rmul__ = __mul__
 
     @property
     def base_values(self) -> np.ndarray:
