@@ -12,6 +12,7 @@ from mercer.domains.tables import check_same_columns
 from mercer.engines import pick, pull_points, pull_theta
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.few import Pairs, gram_of_few
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import Parameterized, check_diagonal
 from mercer.kernels.scales import BlockRows, all_are_seen
@@ -87,6 +88,17 @@ class Kernel(Parameterized):
         """Return data-driven parameters as numbers."""
         return {}
 
+    def _of_pairs(self, pairs: Pairs) -> Any:
+        """Return k as a function of what pairs of few vectors have in common; None for tiles.
+
+        A new array of entries, as the pairs have them, or one number for all.
+        """
+        return None
+
+    def _at_once(self, X: Any, Y: Any = None) -> np.ndarray | None:
+        """Return k(X, Y) of few vectors, checked or not; None where it must be made in tiles."""
+        return gram_of_few(self, X, None if Y is X else Y)
+
     # -- evaluation ---------------------------------------------------------------------------
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """Return the matrix of kernel values k(xᵢ, yⱼ); Y defaults to X.
@@ -96,6 +108,9 @@ class Kernel(Parameterized):
         matrix of shape (n, m)
             float32 for float32 data, a torch tensor for torch tensors.
         """
+        K = self._at_once(X, Y)
+        if K is not None:
+            return K
         kernel = self._ready(X, Y)
         X, Y = kernel._checked(X, Y)
         engine = pick(X, Y)
