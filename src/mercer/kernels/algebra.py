@@ -144,7 +144,10 @@ class Combination(Kernel):
 
     def _joined(self, operation: np.ufunc, pairs: Pairs) -> Any:
         """Return the entries of both parts, joined in the memory of one."""
-        first, second = (part._of_pairs(pairs) for part in self._kernels())
+        parts = self._kernels()
+        if any(type(k)._of_pairs is Kernel._of_pairs for k in parts):  # before any work
+            return None
+        first, second = (part._of_pairs(pairs) for part in parts)
         if first is None or second is None or type(self)._bind is not Combination._bind:
             return None
         own = [a for a in (first, second) if isinstance(a, np.ndarray)]

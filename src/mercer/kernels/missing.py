@@ -26,6 +26,7 @@ from mercer.errors import InvalidInput, speaks
 from mercer.kernels.algebra import INCOMPLETE, Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
+from mercer.kernels.few import Pairs
 from mercer.kernels.categories import HIGHEST, Agreement
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.parameters import _short
@@ -238,6 +239,10 @@ class WithMissing(Combination):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         X, Y = (to_host(Z) for Z in (X, Y))
         return (ApartBound if self._star else FilledBound)(self, X, Y)
+
+    def _of_pairs(self, pairs: Pairs) -> Any:
+        complete = self._numeric and not self._words()  # as pairs of rows are
+        return self.kernel._of_pairs(pairs) if complete else None
 
     def _diag(self, X: Any) -> Any:
         X = to_host(X)
