@@ -97,7 +97,7 @@ class Kernel(Parameterized):
 
     def _at_once(self, X: Any, Y: Any = None) -> np.ndarray | None:
         """Return k(X, Y) of few vectors, checked or not; None where it must be made in tiles."""
-        return gram_of_few(self, X, None if Y is X else Y)
+        return gram_of_few(self, X, Y)
 
     # -- evaluation ---------------------------------------------------------------------------
     def __call__(self, X: Any, Y: Any = None) -> Any:
@@ -108,7 +108,7 @@ class Kernel(Parameterized):
         matrix of shape (n, m)
             float32 for float32 data, a torch tensor for torch tensors.
         """
-        K = self._at_once(X, Y)
+        K = self._at_once(X, None if Y is X else Y)
         if K is not None:
             return K
         kernel = self._ready(X, Y)

@@ -22,7 +22,7 @@ DIFFERENCES = 2**19  # multiplications up to which differences are taken, pair b
 SQUARE = 100 * 100  # pairs up to which all of them are compared: SciPy's half begins slowly
 PAIRS = 2**18  # multiplications of two collections up to which nothing need be prepared
 UNSHARED = 2**18  # multiplications that BLAS does not share among its threads
-LEAST = 1e-300  # squares of length scales below this have no inverse
+LEAST, MOST = 1e-300, 1e300  # squares beyond have no inverse, or overflow when added up
 CANCELLATION = 1e-10  # the largest error of squared distances, as parts of the length scale's
 
 
@@ -36,12 +36,15 @@ class Pairs:
     ----------
     X, Y : array of shape (n, d) or (m, d)
         The points; Y None means X.
+    energy : float
+        The sum of their squared lengths; distances squared are at most four times it.
     shared : bool
         Whether several kernels may ask for the same distances.
     """
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray | None, shared: bool):
+    def __init__(self, X: np.ndarray, Y: np.ndarray | None, energy: float, shared: bool):
         self.X, self.Y, self.shared, self.n = X, Y, shared, len(X)
+        self.energy = energy
         self._gaps: np.ndarray | None = None
         self._error = 0.0  # of the squared distances, by rounding
 
@@ -57,11 +60,13 @@ class Pairs:
         """
         if not isinstance(length_scale, float):
             scale = np.asarray(length_scale, dtype=np.float64)
-            if scale.shape != (self.X.shape[1],):
+            if scale.shape != (self.X.shape[1],) or not self._light:
                 return None
-            return self._compared(1.0 / np.square(scale)) if self._light else None
+            units = scale * scale
+            usual = self._in_range(float(units.min())) and float(units.max()) < MOST
+            return self._compared(1.0 / units) if usual else None
         unit = length_scale * length_scale
-        if not unit > LEAST:
+        if not self._in_range(unit):
             return None
         if self._gaps is None:
             if not self._light and (rough or self.X.dtype != np.float64):
@@ -98,6 +103,10 @@ class Pairs:
         K: np.ndarray = squareform(values[n:], checks=False)
         K.reshape(-1)[:: n + 1] = values[:n]
         return K
+
+    def _in_range(self, unit: float) -> bool:
+        """Whether no distance in a length scale overflows."""
+        return LEAST < unit < MOST and 4 * self.energy < MOST * min(unit, 1.0)
 
     @property
     def _light(self) -> bool:
@@ -174,12 +183,10 @@ def gram_of_few(kernel: Any, X: Any, Y: Any = None) -> np.ndarray | None:
     if not (X.flags.c_contiguous and X.dtype.isnative and is_few(len(X), len(X if Y is None else Y))):
         return None
     with np.errstate(all="ignore"):  # what is not finite is looked at by others
-        total = np.add.reduce(X, None)
-        if Y is not None:
-            total += np.add.reduce(Y, None)
-        if not total - total == 0:
+        energy = float(np.vdot(X, X)) + (0.0 if Y is None else float(np.vdot(Y, Y)))
+        if not energy < MOST:
             return None
-        pairs = Pairs(X, Y, shared=bool(kernel._kernels()))
+        pairs = Pairs(X, Y, energy, shared=bool(kernel._kernels()))
         values = kernel._of_pairs(pairs)
         if not isinstance(values, np.ndarray):
             return None

@@ -20,6 +20,7 @@ DOUBLE = np.dtype(np.float64)
 KEPT_PART = 16  # the points of a model are kept prepared up to one part of the budget in so many
 BOUND_PART = 128  # and those of a matrix, beside what is made of it
 _ready: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+AT_ONCE = 2**16  # products with kernel values that no thread of BLAS shares with another
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
 
@@ -246,9 +247,17 @@ class Gram(Operator):
             own = self._matrix is not None and self._matrix is not self.X
             return self._engine.to_numpy(self._matrix if own else self.matrix_there())
         if self._matrix is None:
-            return self._written(self.bound, out)
+            return out if self._at_once(out) else self._written(self.bound, out)
         out[...] = self._engine.to_numpy(self._matrix)
         return out
+
+    def _at_once(self, out: Any) -> bool:
+        """Whether K is of few points, and was written to an array without a plan of tiles."""
+        host = isinstance(out, np.ndarray) and self._engine.name == "numpy"
+        K = self.kernel._at_once(self.X, self.Y) if host else None
+        if K is not None:
+            out[...] = K
+        return K is not None
 
     def _written(self, bound: Any, out: np.ndarray) -> np.ndarray:
         """Return the values of a bound kernel in an array, wherever they were computed."""
@@ -282,13 +291,19 @@ class Gram(Operator):
 
     def space(self, what: str, cure: str, matrices: int = 1) -> Any:
         """Return an array or tensor for K in float64 where it is computed, if so many fit there."""
-        bound, (n, m) = self.bound, self.shape
+        n, m = self.shape
+        if self._engine.name == "numpy":
+            require_memory(8 * n * m * matrices, what, cure)
+            return np.empty((n, m))
+        bound = self.bound
         require_memory(8 * n * m * matrices, what, cure, bound._like)
         with named_when_full(what, cure):
             return bound.empty((n, m), wide=True)
 
     def there(self, out: Any = None) -> Any:
         """Return the matrix where it is computed, in the array or tensor given if there is one."""
+        if self._at_once(out):
+            return out
         if out is None or not self.bound.whole:
             return gram(self.bound, out=out)
         out[...] = gram(self.bound)
@@ -341,12 +356,21 @@ def product_at(model: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.
     V : ndarray of shape (m,) or (m, t)
         The coefficients.
     """
+    few = isinstance(X, np.ndarray) and len(X) * V.size <= AT_ONCE
+    if few and (K := kernel._at_once(X, Z)) is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            product: np.ndarray = K @ V.astype(K.dtype, copy=False)
+        if np.isfinite(product).all():
+            return product
     bound = _at_new_points(model, kernel, X, Z)
     return gram_of(kernel, X, Z) @ V if bound is None else np.asarray(matmul(bound, V))
 
 
 def values_at(model: Any, kernel: Kernel, X: Any, Z: Any) -> np.ndarray | None:
     """Return K(X, Z) at new points, as `product_at` has it; None where nothing is kept of Z."""
+    K = kernel._at_once(X, Z)
+    if K is not None:
+        return K
     bound = _at_new_points(model, kernel, X, Z)
     return None if bound is None else gram(bound)
 
