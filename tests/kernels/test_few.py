@@ -99,7 +99,9 @@ def test_values_are_those_of_the_definition(kernel, n):
     assert K is not None and K.shape == (n, n) and K.dtype == np.float64
     assert (K == K.T).all()
     some = np.unique(np.linspace(0, n - 1, 9).astype(int))
-    np.testing.assert_allclose(K[np.ix_(some, some)], table(kernel, X[some]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        K[np.ix_(some, some)], table(kernel, X[some]), rtol=1e-12, atol=1e-14
+    )
     np.testing.assert_allclose(K, in_tiles(kernel, X), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
         gram_of_few(kernel, Y, X[some]), table(kernel, Y, X[some]), rtol=1e-12, atol=1e-14
@@ -231,7 +233,7 @@ def test_tensors_stay_tensors_and_keep_their_gradients():
 
 
 def test_formulas_of_others_are_followed():
-    """A class that changes the profile, the metric, the domain or the sum is asked, not its base."""
+    """A class that changes the profile or the metric is asked itself."""
 
     class Squared(RBF):
         def _profile(self, s, xp):
@@ -260,7 +262,9 @@ def test_formulas_of_others_are_followed():
 def test_a_part_that_is_shared_is_not_written_to(kernel):
     """The same kernel twice in a sum sees the same distances."""
     X = rows(25)
-    np.testing.assert_allclose((kernel + kernel * kernel)(X), kernel(X) + kernel(X) ** 2, rtol=1e-12)
+    np.testing.assert_allclose(
+        (kernel + kernel * kernel)(X), kernel(X) + kernel(X) ** 2, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.1), 2.0 * RBF(0.9) + Matern(1.8, nu=2.5)], ids=str)

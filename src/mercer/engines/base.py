@@ -77,11 +77,6 @@ class NumpyEngine(Engine):
 
     name = "numpy"
 
-    def gram(self, kernel: Any, X: Any, Y: Any = None) -> Any:
-        """Return the matrix k(xᵢ, yⱼ); of few points without a plan of tiles."""
-        K = kernel._at_once(X, Y)
-        return super().gram(kernel, X, Y) if K is None else K
-
 
 # ---- The torch engine: the same formulas on the device of the tensors ----
 

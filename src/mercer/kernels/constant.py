@@ -10,7 +10,7 @@ from mercer.checks import check_parameter
 from mercer.domains import Objects
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.few import Pairs
+from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import Geometry, no_gap
 from mercer.kernels.spectral import Atom
 
@@ -46,7 +46,7 @@ class Constant(Kernel):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return ConstantBound(self, X, Y)
 
-    def _of_pairs(self, pairs: Pairs) -> float:
+    def _of_pairs(self, pairs: FewPoints) -> float:
         return float(self.value)
 
     def _diag(self, X: Any) -> Any:
@@ -120,7 +120,7 @@ class White(Kernel):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return WhiteBound(self, X, Y)
 
-    def _of_pairs(self, pairs: Pairs) -> np.ndarray:
+    def _of_pairs(self, pairs: FewPoints) -> np.ndarray:
         return pairs.diagonal(float(self.noise))
 
     def _diag(self, X: Any) -> Any:

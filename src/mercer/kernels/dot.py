@@ -16,7 +16,7 @@ from mercer.errors import InvalidInput, who
 from mercer.kernels import metric
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.few import Pairs
+from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import check_covariance, check_scale
 from mercer.kernels.scales import scale_meant
@@ -58,7 +58,7 @@ class Dot(Kernel):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return DotBound(self, X, Y)
 
-    def _of_pairs(self, pairs: Pairs) -> Any:
+    def _of_pairs(self, pairs: FewPoints) -> Any:
         if type(self)._bind is not Dot._bind or type(self.domain) is not Vectors or self._words():
             return None
         x, y = pairs.X, pairs.Y

@@ -10,6 +10,7 @@ finite, is None, and goes the way of all matrices.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -18,15 +19,17 @@ import numpy as np
 from mercer.engines import is_few
 from mercer.threads import single_threaded_blas
 
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 DIFFERENCES = 2**19  # multiplications up to which differences are taken, pair by pair
 SQUARE = 100 * 100  # pairs up to which all of them are compared: SciPy's half begins slowly
 PAIRS = 2**18  # multiplications of two collections up to which nothing need be prepared
+ALONE = 2**24  # multiplications of one collection that one thread of BLAS does
 UNSHARED = 2**18  # multiplications that BLAS does not share among its threads
 LEAST, MOST = 1e-300, 1e300  # squares beyond have no inverse, or overflow when added up
 CANCELLATION = 1e-10  # the largest error of squared distances, as parts of the length scale's
 
 
-class Pairs:
+class FewPoints:
     """All pairs of few points, in one array of entries.
 
     Of two collections it is the matrix. Of one it begins with the diagonal, and the entries above
@@ -38,13 +41,11 @@ class Pairs:
         The points; Y None means X.
     energy : float
         The sum of their squared lengths; distances squared are at most four times it.
-    shared : bool
-        Whether several kernels may ask for the same distances.
     """
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray | None, energy: float, shared: bool):
-        self.X, self.Y, self.shared, self.n = X, Y, shared, len(X)
-        self.energy = energy
+    def __init__(self, X: np.ndarray, Y: np.ndarray | None, energy: float):
+        self.X, self.Y, self.energy, self.n = X, Y, energy, len(X)
+        self.shared = False  # whether several kernels may ask for the same distances
         self._gaps: np.ndarray | None = None
         self._error = 0.0  # of the squared distances, by rounding
 
@@ -69,7 +70,7 @@ class Pairs:
         if not self._in_range(unit):
             return None
         if self._gaps is None:
-            if not self._light and (rough or self.X.dtype != np.float64):
+            if not self._light and (rough or self.X.dtype != DOUBLE):
                 return None
             self._gaps = self._compared() if self._light else self._multiplied()
         if self._error and (rough or not self._error < CANCELLATION * unit):
@@ -173,26 +174,31 @@ def gram_of_few(kernel: Any, X: Any, Y: Any = None) -> np.ndarray | None:
     X, Y : collections of points
         Y None means X. They need not have been checked.
     """
-    if type(X) is not np.ndarray or X.ndim != 2 or not X.size or X.dtype.char not in "df":
+    if not _is_plain(X) or len(X) * X.size > ALONE:
         return None
     if Y is not None:
-        if type(Y) is not np.ndarray or Y.ndim != 2 or X.dtype != Y.dtype:
+        alike = _is_plain(Y) and X.dtype == Y.dtype and X.shape[1] == Y.shape[1]
+        if not alike or len(X) * Y.size > PAIRS:
             return None
-        if X.shape[1] != Y.shape[1] or len(X) * Y.size > PAIRS or not Y.flags.c_contiguous:
-            return None
-    if not (X.flags.c_contiguous and X.dtype.isnative and is_few(len(X), len(X if Y is None else Y))):
+    if not is_few(len(X), len(X if Y is None else Y)):
         return None
     with np.errstate(all="ignore"):  # what is not finite is looked at by others
         energy = float(np.vdot(X, X)) + (0.0 if Y is None else float(np.vdot(Y, Y)))
         if not energy < MOST:
             return None
-        pairs = Pairs(X, Y, energy, shared=bool(kernel._kernels()))
+        pairs = FewPoints(X, Y, energy)
         values = kernel._of_pairs(pairs)
         if not isinstance(values, np.ndarray):
             return None
-        if X.dtype == np.float32:
+        if X.dtype == SINGLE:
             values = values.astype(np.float32)
-        total = np.add.reduce(values, None)
-        if not total - total == 0:
+        if not math.isfinite(np.add.reduce(values, None)):
             return None
         return pairs.matrix(values)
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether X is an array of rows as kernels compute with them, of whatever numbers."""
+    if type(X) is not np.ndarray or X.ndim != 2:
+        return False
+    return (X.dtype == DOUBLE or X.dtype == SINGLE) and X.flags.c_contiguous and X.size > 0

@@ -16,7 +16,7 @@ from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.few import Pairs
+from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import geometry_of
 from mercer.kernels.parameters import check_scale
 from mercer.kernels.scales import scale_meant
@@ -142,7 +142,7 @@ class Radial(Kernel):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return RadialBound(self, X, Y)
 
-    def _of_pairs(self, pairs: Pairs) -> Any:
+    def _of_pairs(self, pairs: FewPoints) -> Any:
         usual = type(self.domain) is Vectors and self._euclidean and self._by_columns
         if not usual or isinstance(self.length_scale, str):
             return None

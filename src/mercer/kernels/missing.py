@@ -26,9 +26,9 @@ from mercer.errors import InvalidInput, speaks
 from mercer.kernels.algebra import INCOMPLETE, Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
-from mercer.kernels.few import Pairs
 from mercer.kernels.categories import HIGHEST, Agreement
 from mercer.kernels.constant import Constant, White
+from mercer.kernels.few import FewPoints
 from mercer.kernels.parameters import _short
 from mercer.kernels.scales import CONSTANT, HALVES, point_weights, weighted_median
 from mercer.kernels.transforms import OnColumns
@@ -240,7 +240,7 @@ class WithMissing(Combination):
         X, Y = (to_host(Z) for Z in (X, Y))
         return (ApartBound if self._star else FilledBound)(self, X, Y)
 
-    def _of_pairs(self, pairs: Pairs) -> Any:
+    def _of_pairs(self, pairs: FewPoints) -> Any:
         complete = self._numeric and not self._words()  # as pairs of rows are
         return self.kernel._of_pairs(pairs) if complete else None
 

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.domains import is_torch, to_host
 from mercer.engines import NumpyEngine, below_diagonal, gram, matmul, pick, pull_points, pull_theta
 from mercer.engines.device import full_precision
-from mercer.kernels import Kernel, Precomputed, as_kernel, check_diagonal
+from mercer.kernels import Kernel, Precomputed, as_kernel, check_diagonal, gram_of_few
 from mercer.memory import free_on, named_when_full, require_memory
 from mercer.operators.base import Dense, Index, OnDevice, Operator
 from mercer.settings import get_config
@@ -98,7 +98,7 @@ class Gram(Operator):
         if self._matrix is None:
             keep = 2 * self.nbytes <= self.room if self._keep is None else self._keep
             if keep:
-                self._matrix = self._engine.gram(self.kernel, self.X, self.Y)
+                self._matrix = self._whole()
         return self._matrix
 
     def matrix_there(self, single: bool = False) -> Any:
@@ -110,7 +110,7 @@ class Gram(Operator):
             Whether it is rounded to float32, tile by tile.
         """
         if not single:
-            return self._engine.gram(self.kernel, self.X, self.Y)
+            return self._whole()
         bound = self.bound
         place = {} if bound.xp is np else {"device": self.device}
         return gram(bound, bound.xp.empty(self.shape, dtype=bound.xp.float32, **place))
@@ -251,10 +251,18 @@ class Gram(Operator):
         out[...] = self._engine.to_numpy(self._matrix)
         return out
 
+    def _few(self) -> np.ndarray | None:
+        """Return K of few points, made without a plan of tiles; None of others."""
+        here = self._engine.name == "numpy"
+        return gram_of_few(self.kernel, self.X, self.Y) if here else None
+
+    def _whole(self) -> Any:
+        K = self._few()
+        return self._engine.gram(self.kernel, self.X, self.Y) if K is None else K
+
     def _at_once(self, out: Any) -> bool:
-        """Whether K is of few points, and was written to an array without a plan of tiles."""
-        host = isinstance(out, np.ndarray) and self._engine.name == "numpy"
-        K = self.kernel._at_once(self.X, self.Y) if host else None
+        """Whether K is of few points, and was written to an array."""
+        K = self._few() if isinstance(out, np.ndarray) else None
         if K is not None:
             out[...] = K
         return K is not None
@@ -357,7 +365,7 @@ def product_at(model: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.
         The coefficients.
     """
     few = isinstance(X, np.ndarray) and len(X) * V.size <= AT_ONCE
-    if few and (K := kernel._at_once(X, Z)) is not None:
+    if few and (K := gram_of_few(kernel, X, Z)) is not None:
         with np.errstate(over="ignore", invalid="ignore"):
             product: np.ndarray = K @ V.astype(K.dtype, copy=False)
         if np.isfinite(product).all():
@@ -368,7 +376,7 @@ def product_at(model: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.
 
 def values_at(model: Any, kernel: Kernel, X: Any, Z: Any) -> np.ndarray | None:
     """Return K(X, Z) at new points, as `product_at` has it; None where nothing is kept of Z."""
-    K = kernel._at_once(X, Z)
+    K = gram_of_few(kernel, X, Z)
     if K is not None:
         return K
     bound = _at_new_points(model, kernel, X, Z)
