@@ -96,12 +96,10 @@ class FewPoints:
         """Return the matrix of such entries, symmetric to the bit."""
         if self.Y is not None:
             return values
-        from scipy.spatial.distance import squareform
-
         n = self.n
         if n == 1:
             return values.reshape(1, 1)
-        K: np.ndarray = squareform(values[n:], checks=False)
+        K: np.ndarray = _scipy().squareform(values[n:], checks=False)
         K.reshape(-1)[:: n + 1] = values[:n]
         return K
 
@@ -119,16 +117,14 @@ class FewPoints:
 
     def _compared(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return squared distances by differences, columns weighted."""
-        from scipy.spatial.distance import cdist, pdist
-
         how: Any = {} if weights is None else {"w": weights}
         if self.Y is not None:
-            return cdist(self.X, self.Y, "sqeuclidean", **how)
+            return _scipy().cdist(self.X, self.Y, "sqeuclidean", **how)
         if self.n * self.n <= SQUARE:
-            return self._taken(cdist(self.X, self.X, "sqeuclidean", **how))
+            return self._taken(_scipy().cdist(self.X, self.X, "sqeuclidean", **how))
         out = np.empty(self.n * (self.n + 1) // 2)
         out[: self.n] = 0.0
-        pdist(self.X, "sqeuclidean", out=out[self.n :], **how)
+        _scipy().pdist(self.X, "sqeuclidean", out=out[self.n :], **how)
         return out
 
     def _multiplied(self) -> np.ndarray:
@@ -147,6 +143,14 @@ class FewPoints:
     def _taken(self, A: np.ndarray) -> np.ndarray:
         """Return the entries of a symmetric matrix."""
         return A.take(_places(self.n))
+
+
+@lru_cache(maxsize=1)
+def _scipy() -> Any:
+    """Return SciPy's distances, which are loaded when they are first used."""
+    from scipy.spatial import distance
+
+    return distance
 
 
 @lru_cache(maxsize=16)
@@ -190,11 +194,10 @@ def gram_of_few(kernel: Any, X: Any, Y: Any = None) -> np.ndarray | None:
         values = kernel._of_pairs(pairs)
         if not isinstance(values, np.ndarray):
             return None
+        K = pairs.matrix(values)
         if X.dtype == SINGLE:
-            values = values.astype(np.float32)
-        if not math.isfinite(np.add.reduce(values, None)):
-            return None
-        return pairs.matrix(values)
+            values = K = K.astype(np.float32)
+        return K if math.isfinite(np.add.reduce(values, None)) else None
 
 
 def _is_plain(X: Any) -> bool:
