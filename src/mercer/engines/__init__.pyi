@@ -33,6 +33,7 @@ from mercer.engines.tiles import (
     below_diagonal as below_diagonal,
     cuts as cuts,
     gram as gram,
+    is_few as is_few,
     make_tile as make_tile,
     matmul as matmul,
     mirrored as mirrored,

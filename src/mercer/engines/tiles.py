@@ -301,6 +301,12 @@ def _little_gram(bound: Any, out: Any) -> np.ndarray:
     return np.asarray(out)
 
 
+def is_few(n: int, m: int) -> bool:
+    """Whether an n × m matrix of numbers is one tile in main memory, with room for some more."""
+    few, options = 0 < n * m <= CACHED_ENTRIES, get_config()
+    return few and options.engine != "torch" and 512 * n * m <= options.memory
+
+
 def _is_little(bound: Any) -> bool:
     """Whether K is one tile of arrays that are not the same, which needs no plan."""
     return not bound.symmetric and _is_one_tile(bound)

@@ -80,6 +80,7 @@ from mercer.jit.tiles import (
     multiply_shuffled as multiply_shuffled,
     pair_squares as pair_squares,
     sort_kept as sort_kept,
+    sort_rows as sort_rows,
     squared_euclidean as squared_euclidean,
     times_columns as times_columns,
 )

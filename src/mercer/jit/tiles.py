@@ -1,9 +1,9 @@
 """The smallest entries of every row, kept while tiles of a matrix stream by.
 
-A row keeps its k smallest entries as a heap with the worst on top: larger values are worse, and of
-equal values the larger column. A chunk of a row costs one vectorised minimum (lanes side by side,
-as in `mercer.jit.smo`); only a chunk that holds something better than the worst kept is looked at
-entry by entry, about k·log(n/k) times a row.
+A row keeps its k smallest entries as a sorted list or, if they are many, as a heap with the worst
+on top: larger values are worse, and of equal values the larger column. A chunk of a row costs one
+vectorised minimum (lanes side by side, as in `mercer.jit.smo`); only a chunk that holds something
+better than the worst kept is looked at entry by entry, about k·log(n/k) times a row.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ def add_tile_rows(T, G, out):
 # ---- nearest ----
 
 CHUNK = 4 * LANES
+LISTED = 24  # values a row keeps up to which a sorted list is written anew faster than a heap sinks
 
 
 @compiled
@@ -170,42 +171,105 @@ def _sink(values, where, size, v, j):
 
 
 @compiled
+def _insert(values, where, v, j):
+    """Put (v, j) into a sorted list, behind its equals; the last goes."""
+    p = len(values) - 1
+    while p > 0 and values[p - 1] > v:
+        values[p], where[p] = values[p - 1], where[p - 1]
+        p -= 1
+    values[p], where[p] = v, j
+
+
+@compiled
+def _ceiling(row, c, sign, rank, low):
+    """Return a number that more than `rank` entries do not exceed, not far above the least such.
+
+    Of the entries j of one remainder modulo `LANES` the smallest is found, and of these smallest
+    ones the one of that rank; inf where there are too few.
+    """
+    m = len(row)
+    low[:] = np.inf
+    for start in range(0, m - m % LANES, LANES):
+        for k in range(LANES):
+            v = sign * row[start + k] + c[start + k]
+            low[k] = v if v < low[k] else low[k]
+    for a in range(LANES):
+        before = 0
+        for b in range(LANES):
+            before += low[b] < low[a]
+        equal = 0
+        for b in range(LANES):
+            equal += low[b] == low[a]
+        if before <= rank < before + equal:
+            return low[a]
+    return np.inf
+
+
+@compiled
 def keep_smallest(T, c, sign, first, skip, values, where):
     """Merge a tile into what the rows keep: v = sign·T[i, j] + c[j] at column first + j.
 
-    values (r, k) and where (r, k) are heaps that begin with +inf and a column beyond all others;
-    skip[i] is a column that row i does not count, or −1. Tiles must come from left to right: then
-    of equal values the first stays.
+    values (r, k) and where (r, k) begin with +inf and a column beyond all others, and are sorted
+    lists up to k = `LISTED`, and heaps beyond; skip[i] is a column that row i does not count, or
+    −1. Tiles must come from left to right: then of equal values the first stays.
     """
     n, m = T.shape
     k = values.shape[1]
+    listed = k <= LISTED
+    worst = k - 1 if listed else 0
     low = np.empty(LANES)
     whole = m // CHUNK
     for i in range(n):
         row, kept, at = T[i], values[i], where[i]
+        ceiling = np.inf
+        if listed and kept[worst] == np.inf and m >= 2 * LANES:
+            # A row that has nothing yet would take in every new least value of its first columns.
+            ceiling = _ceiling(row, c, sign, k if first <= skip[i] < first + m else k - 1, low)
         for chunk in range(whole + 1):
             start = chunk * CHUNK
             stop = start + CHUNK
             if chunk == whole:
                 stop = m
-            elif not _lowest(row, c, sign, start, low) < kept[0]:
-                continue
+            else:
+                lowest = _lowest(row, c, sign, start, low)
+                if not (lowest < kept[worst] and lowest <= ceiling):
+                    continue
             for j in range(start, stop):
                 v = sign * row[j] + c[j]
-                if v < kept[0] and first + j != skip[i]:
-                    _sink(kept, at, k, v, first + j)
+                if v <= ceiling and v < kept[worst] and first + j != skip[i]:
+                    if listed:
+                        _insert(kept, at, v, first + j)
+                    else:
+                        _sink(kept, at, k, v, first + j)
 
 
 @compiled
 def sort_kept(values, where):
     """Sort every row by value, equal values by column: the second half of heapsort."""
     n, k = values.shape
+    if k <= LISTED:
+        return
     for i in range(n):
         kept, at = values[i], where[i]
         for size in range(k - 1, 0, -1):
             v, j = kept[size], at[size]
             kept[size], at[size] = kept[0], at[0]
             _sink(kept, at, size, v, j)
+
+
+@compiled
+def sort_rows(values, where):
+    """Sort every row by value, equal values by column; rows that are nearly sorted in one pass."""
+    n, k = values.shape
+    for i in range(n):
+        row, at = values[i], where[i]
+        for p in range(1, k):
+            v, j = row[p], at[p]
+            q = p
+            while q > 0 and (row[q - 1] > v or (row[q - 1] == v and at[q - 1] > j)):
+                row[q], at[q] = row[q - 1], at[q - 1]
+                q -= 1
+            row[q], at[q] = v, j
 
 
 @compiled

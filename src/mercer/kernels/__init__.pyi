@@ -39,6 +39,7 @@ from mercer.kernels.factors import (
     groups_of as groups_of,
     terms_of as terms_of,
 )
+from mercer.kernels.few import gram_of_few as gram_of_few
 from mercer.kernels.geometry import Geometry as Geometry, geometry_of as geometry_of
 from mercer.kernels.graphs import (
     AttributedPath as AttributedPath,

@@ -28,6 +28,7 @@ from mercer.errors import InvalidInput, MercerError, NotAKernel
 from mercer.kernels.base import Kernel, from_logs
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.constant import Constant, ConstantBound
+from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import Geometry, geometry_of
 from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.scales import median_distance
@@ -140,6 +141,20 @@ class Combination(Kernel):
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return self._bound(self, X, Y)
+
+    def _joined(self, operation: np.ufunc, pairs: FewPoints) -> Any:
+        """Return the entries of both parts, joined in the memory of one."""
+        parts = self._kernels()
+        if any(type(k)._of_pairs is Kernel._of_pairs for k in parts):  # before any work
+            return None
+        pairs.shared = True
+        first, second = (part._of_pairs(pairs) for part in parts)
+        if first is None or second is None or type(self)._bind is not Combination._bind:
+            return None
+        own = [a for a in (first, second) if isinstance(a, np.ndarray)]
+        if not own:
+            return float(operation(first, second))
+        return operation(first, second, out=own[0])
 
     def _geometries(self) -> list[Geometry | None]:
         """Return those of the parts, as seen from the points of the combination."""
@@ -294,6 +309,9 @@ class Sum(Combination):
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.concatenate([k._pull_diag(Z, c) for k, Z in self._inside(X)])
 
+    def _of_pairs(self, pairs: FewPoints) -> Any:
+        return self._joined(np.add, pairs)
+
     def _geometry(self) -> Geometry | None:
         g, h = self._geometries()
         return None if g is None or h is None else g.plus(h)
@@ -408,6 +426,9 @@ class Product(Combination):
         d1, d2 = self._diagonals(X)
         return np.concatenate([k1._pull_diag(X1, c * d2), k2._pull_diag(X2, c * d1)])
 
+    def _of_pairs(self, pairs: FewPoints) -> Any:
+        return self._joined(np.multiply, pairs)
+
     def _geometry(self) -> Geometry | None:
         g, h = self._geometries()
         return None if g is None or h is None else g.times(h)
@@ -457,6 +478,10 @@ class Entrywise(Combination):
     def characteristic(self) -> bool:  # type: ignore[override]
         """As the kernel itself."""
         return self.kernel.characteristic
+
+    def _of_pairs(self, pairs: FewPoints) -> Any:
+        values = self.kernel._of_pairs(pairs)
+        return self._value(values) if isinstance(values, np.ndarray) else None
 
     def _diag(self, X: Any) -> Any:
         ((k, Z),) = self._inside(X)

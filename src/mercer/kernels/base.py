@@ -12,6 +12,7 @@ from mercer.domains.tables import check_same_columns
 from mercer.engines import pick, pull_points, pull_theta
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.few import FewPoints, gram_of_few
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import Parameterized, check_diagonal
 from mercer.kernels.scales import BlockRows, all_are_seen
@@ -87,6 +88,13 @@ class Kernel(Parameterized):
         """Return data-driven parameters as numbers."""
         return {}
 
+    def _of_pairs(self, pairs: FewPoints) -> Any:
+        """Return k as a function of what pairs of few vectors have in common; None for tiles.
+
+        A new array of entries, as the pairs have them, or one number for all.
+        """
+        return None
+
     # -- evaluation ---------------------------------------------------------------------------
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """Return the matrix of kernel values k(xᵢ, yⱼ); Y defaults to X.
@@ -96,8 +104,15 @@ class Kernel(Parameterized):
         matrix of shape (n, m)
             float32 for float32 data, a torch tensor for torch tensors.
         """
-        kernel = self._ready(X, Y)
+        few = gram_of_few(self, X, None if Y is X else Y)
+        if few is not None:
+            return few
+        kernel, given = self._ready(X, Y), X
         X, Y = kernel._checked(X, Y)
+        if kernel is not self or X is not given:  # what came was no array, or had a word in it
+            few = gram_of_few(kernel, X, Y)
+            if few is not None:
+                return few
         engine = pick(X, Y)
         K = engine.gram(kernel, X, Y)
         return K if is_torch(X) else engine.to_numpy(K)

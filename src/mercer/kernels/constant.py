@@ -10,6 +10,7 @@ from mercer.checks import check_parameter
 from mercer.domains import Objects
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import Geometry, no_gap
 from mercer.kernels.spectral import Atom
 
@@ -44,6 +45,9 @@ class Constant(Kernel):
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return ConstantBound(self, X, Y)
+
+    def _of_pairs(self, pairs: FewPoints) -> float:
+        return float(self.value)
 
     def _diag(self, X: Any) -> Any:
         return _filled(Bound(self, X), self.value)
@@ -115,6 +119,9 @@ class White(Kernel):
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return WhiteBound(self, X, Y)
+
+    def _of_pairs(self, pairs: FewPoints) -> np.ndarray:
+        return pairs.diagonal(float(self.noise))
 
     def _diag(self, X: Any) -> Any:
         return _filled(Bound(self, X), self.noise)

@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.checks import check_parameter
-from mercer.domains import beside, namespace
+from mercer.domains import Vectors, beside, namespace
 from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput, who
 from mercer.kernels import metric
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import check_covariance, check_scale
 from mercer.kernels.scales import scale_meant
@@ -56,6 +57,13 @@ class Dot(Kernel):
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return DotBound(self, X, Y)
+
+    def _of_pairs(self, pairs: FewPoints) -> Any:
+        if type(self)._bind is not Dot._bind or type(self.domain) is not Vectors or self._words():
+            return None
+        x, y = pairs.X, pairs.Y
+        s = pairs.inner(self._map(x), None if y is None else self._map(y))
+        return self._profile(s, np)
 
     def _diag(self, X: Any) -> Any:
         return self._profile(_squared_norms(self._map(X)), namespace(X))

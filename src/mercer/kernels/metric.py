@@ -11,11 +11,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import beside, namespace
+from mercer.domains import Vectors, beside, namespace
 from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import geometry_of
 from mercer.kernels.parameters import check_scale
 from mercer.kernels.scales import scale_meant
@@ -140,6 +141,17 @@ class Radial(Kernel):
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return RadialBound(self, X, Y)
+
+    def _of_pairs(self, pairs: FewPoints) -> Any:
+        usual = type(self.domain) is Vectors and self._euclidean and self._by_columns
+        if not usual or isinstance(self.length_scale, str):
+            return None
+        s = pairs.squares(self.length_scale, self._rough)
+        if s is None:
+            return None
+        if belongs(self, "_profile_in_place"):
+            return self._profile_in_place(s)
+        return self._profile(s, np)
 
     def _diag(self, X: Any) -> Any:
         self._scale(X)  # a wrong number of length scales is an error here too

@@ -28,6 +28,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.categories import HIGHEST, Agreement
 from mercer.kernels.constant import Constant, White
+from mercer.kernels.few import FewPoints
 from mercer.kernels.parameters import _short
 from mercer.kernels.scales import CONSTANT, HALVES, point_weights, weighted_median
 from mercer.kernels.transforms import OnColumns
@@ -238,6 +239,10 @@ class WithMissing(Combination):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         X, Y = (to_host(Z) for Z in (X, Y))
         return (ApartBound if self._star else FilledBound)(self, X, Y)
+
+    def _of_pairs(self, pairs: FewPoints) -> Any:
+        complete = self._numeric and not self._words()  # as pairs of rows are
+        return self.kernel._of_pairs(pairs) if complete else None
 
     def _diag(self, X: Any) -> Any:
         X = to_host(X)

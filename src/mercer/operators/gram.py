@@ -11,7 +11,7 @@ import numpy as np
 from mercer.domains import is_torch, to_host
 from mercer.engines import NumpyEngine, below_diagonal, gram, matmul, pick, pull_points, pull_theta
 from mercer.engines.device import full_precision
-from mercer.kernels import Kernel, Precomputed, as_kernel, check_diagonal
+from mercer.kernels import Kernel, Precomputed, as_kernel, check_diagonal, gram_of_few
 from mercer.memory import free_on, named_when_full, require_memory
 from mercer.operators.base import Dense, Index, OnDevice, Operator
 from mercer.settings import get_config
@@ -20,6 +20,7 @@ DOUBLE = np.dtype(np.float64)
 KEPT_PART = 16  # the points of a model are kept prepared up to one part of the budget in so many
 BOUND_PART = 128  # and those of a matrix, beside what is made of it
 _ready: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+AT_ONCE = 2**16  # products with kernel values that no thread of BLAS shares with another
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
 
@@ -97,7 +98,7 @@ class Gram(Operator):
         if self._matrix is None:
             keep = 2 * self.nbytes <= self.room if self._keep is None else self._keep
             if keep:
-                self._matrix = self._engine.gram(self.kernel, self.X, self.Y)
+                self._matrix = self._whole()
         return self._matrix
 
     def matrix_there(self, single: bool = False) -> Any:
@@ -109,7 +110,7 @@ class Gram(Operator):
             Whether it is rounded to float32, tile by tile.
         """
         if not single:
-            return self._engine.gram(self.kernel, self.X, self.Y)
+            return self._whole()
         bound = self.bound
         place = {} if bound.xp is np else {"device": self.device}
         return gram(bound, bound.xp.empty(self.shape, dtype=bound.xp.float32, **place))
@@ -246,9 +247,25 @@ class Gram(Operator):
             own = self._matrix is not None and self._matrix is not self.X
             return self._engine.to_numpy(self._matrix if own else self.matrix_there())
         if self._matrix is None:
-            return self._written(self.bound, out)
+            return out if self._at_once(out) else self._written(self.bound, out)
         out[...] = self._engine.to_numpy(self._matrix)
         return out
+
+    def _few(self) -> np.ndarray | None:
+        """Return K of few points, made without a plan of tiles; None of others."""
+        here = self._engine.name == "numpy"
+        return gram_of_few(self.kernel, self.X, self.Y) if here else None
+
+    def _whole(self) -> Any:
+        K = self._few()
+        return self._engine.gram(self.kernel, self.X, self.Y) if K is None else K
+
+    def _at_once(self, out: Any) -> bool:
+        """Whether K is of few points, and was written to an array."""
+        K = self._few() if isinstance(out, np.ndarray) else None
+        if K is not None:
+            out[...] = K
+        return K is not None
 
     def _written(self, bound: Any, out: np.ndarray) -> np.ndarray:
         """Return the values of a bound kernel in an array, wherever they were computed."""
@@ -282,13 +299,19 @@ class Gram(Operator):
 
     def space(self, what: str, cure: str, matrices: int = 1) -> Any:
         """Return an array or tensor for K in float64 where it is computed, if so many fit there."""
-        bound, (n, m) = self.bound, self.shape
+        n, m = self.shape
+        if self._engine.name == "numpy":
+            require_memory(8 * n * m * matrices, what, cure)
+            return np.empty((n, m))
+        bound = self.bound
         require_memory(8 * n * m * matrices, what, cure, bound._like)
         with named_when_full(what, cure):
             return bound.empty((n, m), wide=True)
 
     def there(self, out: Any = None) -> Any:
         """Return the matrix where it is computed, in the array or tensor given if there is one."""
+        if self._at_once(out):
+            return out
         if out is None or not self.bound.whole:
             return gram(self.bound, out=out)
         out[...] = gram(self.bound)
@@ -341,12 +364,21 @@ def product_at(model: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.
     V : ndarray of shape (m,) or (m, t)
         The coefficients.
     """
+    few = isinstance(X, np.ndarray) and len(X) * V.size <= AT_ONCE
+    if few and (K := gram_of_few(kernel, X, Z)) is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            product: np.ndarray = K @ V.astype(K.dtype, copy=False)
+        if np.isfinite(product).all():
+            return product
     bound = _at_new_points(model, kernel, X, Z)
     return gram_of(kernel, X, Z) @ V if bound is None else np.asarray(matmul(bound, V))
 
 
 def values_at(model: Any, kernel: Kernel, X: Any, Z: Any) -> np.ndarray | None:
     """Return K(X, Z) at new points, as `product_at` has it; None where nothing is kept of Z."""
+    K = gram_of_few(kernel, X, Z)
+    if K is not None:
+        return K
     bound = _at_new_points(model, kernel, X, Z)
     return None if bound is None else gram(bound)
 

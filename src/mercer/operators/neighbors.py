@@ -34,6 +34,7 @@ from mercer.kernels import (
 from mercer.memory import require_memory
 from mercer.operators.gram import gram_of, kept_ready
 from mercer.operators.sums import nearest
+from mercer.settings import get_config
 
 SPARE = 8  # neighbours kept beside those asked for
 NEAR = 1e-7  # squares below this part of k(x, x) + k(y, y) may be rounding: are the points equal?
@@ -87,11 +88,12 @@ def find_nearest(
     geometry = geometry_of(kernel)
     n = kernel.domain.size(X)
     m = n if Q is None else kernel.domain.size(Q)
-    require_memory(
-        m * neighbour_bytes(k),
-        f"{kernel}: a search for {k} neighbours of {m} points",
-        "Ask for fewer neighbours, or about fewer points at a time",
-    )
+    if (needed := m * neighbour_bytes(k)) > get_config().memory:
+        require_memory(
+            needed,
+            f"{kernel}: a search for {k} neighbours of {m} points",
+            "Ask for fewer neighbours, or about fewer points at a time",
+        )
     skip = np.arange(n) if Q is None else None
     if geometry is not None and geometry.key is not None:
         return _by_geometry(kernel, geometry, Q, X, k, skip, model, distances)
@@ -299,8 +301,11 @@ def _by_sums(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.ndarra
 
 
 def _sorted(values: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.lexsort((where, values), axis=-1)
-    return np.take_along_axis(values, order, 1), np.take_along_axis(where, order, 1)
+    """Sort every row by value, equal values by position, in place."""
+    from mercer.jit import sort_rows
+
+    sort_rows(values, where)
+    return values, where
 
 
 def _parts(n: int) -> list[slice]:

@@ -421,9 +421,9 @@ def nearest(
 
     n, m = bound.shape
     kept = 16 * n * k
-    require_memory(
-        2 * kept, f"{bound.name}: {k} neighbours of {n} points", "Ask about fewer points at a time"
-    )
+    if 2 * kept > get_config().memory:
+        who = f"{bound.name}: {k} neighbours of {n} points"
+        require_memory(2 * kept, who, "Ask about fewer points at a time")
     bands, width, threads = plan_tiles(bound, kept)
     values, where = np.full((n, k), np.inf), np.full((n, k), m, dtype=np.int64)
     skip = np.full(n, -1) if skip is None else skip

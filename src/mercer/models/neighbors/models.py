@@ -318,10 +318,10 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
 
     def _combine(self, where: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         """Return the share of the votes of each class, shape (m, classes)."""
-        votes = np.zeros((len(where), len(self.classes_)))
-        rows = np.arange(len(where))
-        for q, codes in enumerate(self.y_fit_[where].T):
-            votes[rows, codes] += 1.0 if weights is None else weights[:, q]
+        n, c = len(where), len(self.classes_)
+        cells = self.y_fit_[where] + np.arange(0, n * c, c)[:, None]
+        given = None if weights is None else weights.reshape(-1)
+        votes = np.bincount(cells.reshape(-1), given, n * c).reshape(n, c)
         return votes / votes.sum(axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> np.ndarray:
