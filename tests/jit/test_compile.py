@@ -34,6 +34,7 @@ def made(folder):
     """The function as a new process would have it."""
     spec = importlib.util.spec_from_file_location("some", folder / "some.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules["some"] = module  # where what was compiled looks for it
     spec.loader.exec_module(module)
     return compiled(module.twice)
 
