@@ -19,9 +19,9 @@ from mercer.threads import listening, without_collections
 with without_collections():
     listening(import_module, "numba")
 
-from numba import config  # noqa: E402
-from numba.core.caching import FunctionCache  # noqa: E402
-from numba.core.registry import CPUDispatcher  # noqa: E402
+from numba import config
+from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
 
 PATIENCE = 0.7  # seconds after which a person at a terminal is told what takes so long
 

@@ -19,10 +19,9 @@ SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and m
 STALE = 8  # rounds of full length without halving the violation, after which it is hopeless
 PATIENCE = 4  # rounds of full length after which a block goes to an interior point method
 LEAST_ROUND, ROUND = 400, 2  # steps of a round, and those a variable
-# Seconds that steps take, a variable, beside what ALSO as many would; and a Newton step, for the cube
-# and the square of those that are free, and beside. One is made when steps have taken as long: at
-# worst it doubles their time.
-STEP, ALSO, CUBE, SQUARE, BESIDE = 1.2e-9, 128, 8e-12, 1e-8, 1e-4
+# Seconds that steps take, a variable; and a Newton step, for the cube and the square of those that
+# are free, and beside. One is made when steps have taken as long: at worst it doubles their time.
+STEP, CUBE, SQUARE, BESIDE = 1.2e-9, 8e-12, 1e-8, 1e-4
 FEW = 300  # free variables up to which Newton steps go on from bound to bound; of more, those
 SETTLED = 0.02  # that are free must be the same as a round before but for this part
 INTERIOR = 2500  # variables up to which it does
@@ -129,7 +128,7 @@ class Budget:
         worth = (CUBE * m + SQUARE) * m**2 * Q.itemsize / 8 + BESIDE
         settled = m <= FEW or len(np.setxor1d(free, self._free, assume_unique=True)) < SETTLED * m
         self._free = free
-        late = STEP * (len(a) + ALSO) * self.spent >= worth
+        late = STEP * len(a) * self.spent >= worth
         if m < (1 if split is None else 2) or not (late and settled and fits(m)):
             return
         self.spent = 0
