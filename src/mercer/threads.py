@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -348,6 +349,22 @@ class Ticker:
         if self.shown:
             sys.stderr.write("\n")
             sys.stderr.flush()
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Let the collector of cycles rest while a library is loaded or a loop compiled.
+
+    What is made then stays, and to look through it and through all that is there already, again and
+    again, takes half of the time.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 # ---- Threads that Ctrl-C does not wait for ----

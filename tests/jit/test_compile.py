@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import pickle
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from mercer.jit.compile import ForgivingCache, compiled
+from mercer.threads import without_collections
 
 SOURCE = "def twice(x):\n    return 2 * x\n"
 
@@ -34,6 +36,7 @@ def made(folder):
     """The function as a new process would have it."""
     spec = importlib.util.spec_from_file_location("some", folder / "some.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules["some"] = module  # where what was compiled looks for it
     spec.loader.exec_module(module)
     return compiled(module.twice)
 
@@ -111,3 +114,21 @@ def test_ctrl_c_arrives_while_something_is_compiled(folder, monkeypatch):
         function(x)
         function(x)  # where the thread was faster than the signal
     np.testing.assert_array_equal(function(x), [0.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_of_cycles_is_left_as_it_was(on):
+    was = gc.isenabled()
+    (gc.enable if on else gc.disable)()
+    try:
+        with without_collections():
+            assert not gc.isenabled()
+            with without_collections():
+                assert not gc.isenabled()
+            assert not gc.isenabled()
+        assert gc.isenabled() == on
+        with pytest.raises(KeyError), without_collections():
+            raise KeyError
+        assert gc.isenabled() == on
+    finally:
+        (gc.enable if was else gc.disable)()

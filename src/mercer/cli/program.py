@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -185,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(sys.stderr, arguments.verbose, arguments.quiet)
     try:
         # numpy and scikit-learn are imported here, after the arguments proved to be right
-        command = import_module(f"mercer.cli.{_SHARED.get(arguments.command, arguments.command)}")
+        command = _loaded(arguments.command, own=argv is None)
         with warnings.catch_warnings(), console:
             warnings.simplefilter("default")
             warnings.showwarning = console.showwarning
@@ -210,6 +211,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             _abandon_stdout()
         return _FAILED
     return code or _OK
+
+
+def _loaded(command: str, own: bool) -> Any:
+    """Return the module of a command.
+
+    What is loaded stays: the collector of cycles rests meanwhile, and in a process of our `own` it
+    never looks at that again.
+    """
+    from mercer.threads import without_collections
+
+    with without_collections():
+        module = import_module(f"mercer.cli.{_SHARED.get(command, command)}")
+        if own:
+            gc.freeze()
+    return module
 
 
 def _leave_at_once() -> None:

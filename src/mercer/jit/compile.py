@@ -14,13 +14,14 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from mercer.threads import listening
+from mercer.threads import listening, without_collections
 
-listening(import_module, "numba")
+with without_collections():
+    listening(import_module, "numba")
 
-from numba import config  # noqa: E402
-from numba.core.caching import FunctionCache  # noqa: E402
-from numba.core.registry import CPUDispatcher  # noqa: E402
+from numba import config
+from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
 
 PATIENCE = 0.7  # seconds after which a person at a terminal is told what takes so long
 
@@ -77,7 +78,8 @@ class Loop(CPUDispatcher):
             if sys.stderr is not None and sys.stderr.isatty() and not _told:
                 with suppress(RuntimeError):  # the system starts no more threads
                     teller.start()
-            return listening(super()._compile_for_args, *args, **kws)
+            with without_collections():
+                return listening(super()._compile_for_args, *args, **kws)
         finally:
             teller.cancel()
 
@@ -97,6 +99,7 @@ def compiled(function: Callable) -> Any:
     if config.DISABLE_JIT:
         return function
     options = {"nopython": True, "nogil": True, "fastmath": {"contract", "nsz"}}
-    loop = Loop(py_func=function, targetoptions={**options, "boundscheck": None})
+    options |= {"boundscheck": None, "no_cfunc_wrapper": True}
+    loop = Loop(py_func=function, targetoptions=options)
     loop.enable_caching()
     return loop

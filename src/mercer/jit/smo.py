@@ -19,39 +19,6 @@ TAU = 1e-12  # stands for the curvature of a direction in which the objective is
 
 
 @compiled
-def _extremes(G, up, down, start, stop, low, at, high):
-    """Return (min of G + up, where, max of G + down) over start ≤ i < stop.
-
-    up[i] is 0 where variable i may grow and +inf elsewhere, down[i] 0 where it may shrink and −inf
-    elsewhere; low, at and high are work arrays of `LANES` entries.
-    """
-    for k in range(LANES):
-        low[k], at[k], high[k] = np.inf, -1.0, -np.inf
-    chunks = (stop - start) // LANES
-    for c in range(chunks):
-        first = start + c * LANES
-        g, u, d = G[first : first + LANES], up[first : first + LANES], down[first : first + LANES]
-        for k in range(LANES):
-            v = g[k] + u[k]
-            lower = v < low[k]
-            low[k] = v if lower else low[k]
-            at[k] = c if lower else at[k]
-            w = g[k] + d[k]
-            high[k] = w if w > high[k] else high[k]
-    lowest, where, highest = np.inf, -1, -np.inf
-    if chunks > 0:
-        for k in range(LANES):
-            if low[k] < lowest:
-                lowest, where = low[k], start + int(at[k]) * LANES + k
-            highest = max(highest, high[k])
-    for i in range(start + chunks * LANES, stop):
-        if G[i] + up[i] < lowest:
-            lowest, where = G[i] + up[i], i
-        highest = max(highest, G[i] + down[i])
-    return lowest, where, highest
-
-
-@compiled
 def _best_partner(G, down, low, q, qii, diagonal, start, stop, gains, at):
     """Return (largest gain, j): twice the decrease of the objective along e_i − e_j."""
     for k in range(LANES):
@@ -85,7 +52,12 @@ def _best_partner(G, down, low, q, qii, diagonal, start, stop, gains, at):
 
 @compiled
 def _advance(G, up, down, qi, qj, step, start, stop, low, at, high):
-    """Add step·(qi − qj) to G, and do as `_extremes` with what comes out, in one pass."""
+    """Add step·(qi − qj) to G[start:stop] and return what comes out of it.
+
+    That is (min of G + up, where, max of G + down). up[i] is 0 where variable i may grow and +inf
+    elsewhere, down[i] 0 where it may shrink and −inf elsewhere; low, at and high are work arrays of
+    `LANES` entries.
+    """
     for k in range(LANES):
         low[k], at[k], high[k] = np.inf, -1.0, -np.inf
     chunks = (stop - start) // LANES
@@ -136,24 +108,19 @@ def _barriers(a, lower, upper, kinks, up, down):
 
 
 @compiled
-def _most_violating(G, up, down, split, low, where, high):
-    """Return (violation, i, lowest gradient at i, the same two for the second sum)."""
-    n = len(G)
-    low0, i0, high0 = _extremes(G, up, down, 0, split, low, where, high)
-    if split == n:
-        return high0 - low0, i0, low0, -1, np.inf
-    low1, i1, high1 = _extremes(G, up, down, split, n, low, where, high)
-    return max(high0 - low0, high1 - low1), i0, low0, i1, low1
-
-
-@compiled
 def _pass_on(G, up, down, split, qi, qj, step, low, where, high):
-    """Add step·(qi − qj) to G, and return what `_most_violating` does."""
-    n = len(G)
-    low0, i0, high0 = _advance(G, up, down, qi, qj, step, 0, split, low, where, high)
-    if split == n:
-        return high0 - low0, i0, low0, -1, np.inf
-    low1, i1, high1 = _advance(G, up, down, qi, qj, step, split, n, low, where, high)
+    """Add step·(qi − qj) to G; return (violation, i, lowest gradient at i, the same of sum two)."""
+    low0, i0, high0 = np.inf, -1, -np.inf
+    low1, i1, high1 = np.inf, -1, -np.inf
+    for part in range(2):  # one call, so that it is compiled once
+        start, stop = (0, split) if part == 0 else (split, len(G))
+        if start == stop:
+            continue
+        lowest, i, highest = _advance(G, up, down, qi, qj, step, start, stop, low, where, high)
+        if part == 0:
+            low0, i0, high0 = lowest, i, highest
+        else:
+            low1, i1, high1 = lowest, i, highest
     return max(high0 - low0, high1 - low1), i0, low0, i1, low1
 
 
@@ -190,32 +157,35 @@ def pair_steps(Q, G, a, lower, upper, split, kinks, tol, max_steps):
     curvature seen).
     """
     n = len(a)
+    if n == 0:
+        return 0, -np.inf, np.inf
     up, down, diagonal = np.empty(n), np.empty(n), np.empty(n)
     low, at, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     for i in range(n):
         diagonal[i] = Q[i, i]
     _barriers(a, lower, upper, kinks, up, down)
-    violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, at, high)
-    steps, curvature = 0, np.inf
-    while violation > tol and steps < max_steps:
-        gain, j = 0.0, -1
-        if i >= 0:
-            gain, j = _best_partner(G, down, low0, Q[i], diagonal[i], diagonal, 0, split, high, at)
-        if i1 >= 0:
-            other, j1 = _best_partner(
-                G, down, low1, Q[i1], diagonal[i1], diagonal, split, n, high, at
-            )
-            if other > gain:
-                i, j = i1, j1
-        if j < 0:
-            break
+    steps, curvature, step, qi, qj = 0, np.inf, 0.0, Q[0], Q[0]
+    while True:
+        violation, i0, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, at, high)
+        if violation <= tol or steps >= max_steps:
+            return steps, violation, curvature
+        gain, i, j = 0.0, i0, i1
+        for part in range(2):
+            k, lowest = (i0, low0) if part == 0 else (i1, low1)
+            start, stop = (0, split) if part == 0 else (split, n)
+            if k >= 0:
+                better, where = _best_partner(
+                    G, down, lowest, Q[k], diagonal[k], diagonal, start, stop, high, at
+                )
+                if better > gain:
+                    gain, i, j = better, k, where
+        if gain <= 0.0:
+            return steps, violation, curvature
         qi, qj = Q[i], Q[j]
         eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
         step = _move(i, j, eta, G, a, lower, upper, kinks, up, down)
-        violation, i, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, at, high)
         curvature = min(curvature, eta)
         steps += 1
-    return steps, violation, curvature
 
 
 @compiled
@@ -232,31 +202,32 @@ def gathered_pair_steps(
     low, where, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     kinks = np.zeros(n)
     _barriers(a, lower, upper, kinks, up, down)
-    violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, where, high)
-    steps, curvature = 0, np.inf
+    if used == 0:
+        rows[0, :] = 0.0
+    steps, curvature, step, qi, qj = 0, np.inf, 0.0, rows[0], rows[0]
     while True:
+        violation, i0, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, where, high)
         full = used < n and used + 3 > len(rows)
         if violation <= tol or steps >= max_steps or full:
             return steps, violation, curvature, used
-        gain, j = 0.0, -1
-        if i >= 0:
-            used = _need(i, rows, at, used, store, slots, columns)
-            q = rows[at[i]]
-            gain, j = _best_partner(G, down, low0, q, diagonal[i], diagonal, 0, split, high, where)
-        if i1 >= 0:
-            used = _need(i1, rows, at, used, store, slots, columns)
-            other, j1 = _best_partner(
-                G, down, low1, rows[at[i1]], diagonal[i1], diagonal, split, n, high, where
-            )
-            if other > gain:
-                i, j = i1, j1
-        if j < 0:
+        gain, i, j = 0.0, i0, i1
+        for part in range(2):
+            k, lowest = (i0, low0) if part == 0 else (i1, low1)
+            start, stop = (0, split) if part == 0 else (split, n)
+            if k >= 0:
+                used = _need(k, rows, at, used, store, slots, columns)
+                q, own = rows[at[k]], diagonal[k]
+                better, best = _best_partner(
+                    G, down, lowest, q, own, diagonal, start, stop, high, where
+                )
+                if better > gain:
+                    gain, i, j = better, k, best
+        if gain <= 0.0:
             return steps, violation, curvature, used
         used = _need(j, rows, at, used, store, slots, columns)
         qi, qj = rows[at[i]], rows[at[j]]
         eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
         step = _move(i, j, eta, G, a, lower, upper, kinks, up, down)
-        violation, i, low0, i1, low1 = _pass_on(G, up, down, split, qi, qj, step, low, where, high)
         curvature = min(curvature, eta)
         steps += 1
 

@@ -290,3 +290,22 @@ def test_files(tmp_path):
         del vars(again)["C_"]
         with pytest.raises(ModelFileError, match="C_"):
             again._check_state()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize("n", [7, 60, 700])
+def test_any_unit_has_the_machine_of_its_price(scale, offset, n):
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(n) > 0.3, 1, 0)
+    y[:2] = 0, 1
+    w = rng.integers(1, 3, n).astype(float)
+    kernel = scale * mercer.RBF(0.5)
+    nu = 0.9 * 2 * min(w[y == 0].sum(), w[y == 1].sum()) / w.sum()
+    model = mercer.NuSVC(kernel, nu, tol=1e-6, fit_intercept=offset).fit(X, y, w)
+    assert model.solution_.converged
+    same = mercer.SVC(kernel, model.C_, tol=1e-6, fit_intercept=offset).fit(X, y, w)
+    assert model.solution_.dual == pytest.approx(same.solution_.dual, rel=1e-5)
+    values = same.decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), values, atol=1e-3 * abs(values).max())

@@ -35,6 +35,7 @@ from mercer.solvers import SMO, BoxQP, Rows, Solution
 COINCIDE = 16 * float(np.finfo(float).eps)
 ATTEMPTS = 50
 FIRST_PORTION, MOST_STEPS = 20_000, 10**7
+NEAR = 16.0  # ratio of units up to which an answer keeps its digits
 FINER = 0.25  # part of tol to solve to: stretching may double the violation, and again the gap
 
 
@@ -44,6 +45,7 @@ def solve_in_own_unit(
     unit: float,
     rows: Rows,
     solver: SMO,
+    start: np.ndarray | None = None,
 ) -> tuple[BoxQP, Solution]:
     """Solve a problem without a linear term in the unit that its own answer sets.
 
@@ -51,11 +53,10 @@ def solve_in_own_unit(
     something only where the answer is the function wanted. Steps are taken in growing portions, and
     after each `unit_of` may raise if there is no such unit.
 
-    `problem_in` returns the problem in a unit; what is returned is in the unit wanted, up to a
-    factor of two.
+    `problem_in` returns the problem in a unit, `start` is in the first; what is returned is within
+    the tolerance in the unit wanted, and in a smaller unit by a factor of `NEAR` at most.
     """
-    clock = Clock(solver.max_time)
-    start, taken = None, 0
+    clock, taken = Clock(solver.max_time), 0
     most = MOST_STEPS if solver.max_iter is None else solver.max_iter
     portion = FIRST_PORTION
     while True:
@@ -65,11 +66,15 @@ def solve_in_own_unit(
         solution = solve_all([problem], rows, one, [start])[0]
         taken += solution.n_iter
         better = unit_of(problem, solution)
-        settled = solution.converged and 0.5 * better <= unit <= 2.0 * better
+        ratio = better / unit
+        near = 0.5 <= ratio <= 2.0
+        if solution.converged and ratio <= NEAR:  # violations grow with the unit, gaps stay
+            near = near or ratio * float(solution.residual) <= float(solver.tol)  # type: ignore[arg-type]
+        settled = solution.converged and near
         stuck = not solution.converged and (solution.n_iter < limit or taken >= most)
         if settled or stuck:
             return problem, replace(solution, n_iter=taken)
-        start, unit, portion = solution.value * (better / unit), better, 4 * portion
+        start, unit, portion = solution.value * ratio, better, 4 * portion
 
 
 def kkt_violation(

@@ -247,13 +247,36 @@ class _Reduced:
         unit = abs(problem.totals[0]) * (2 if self.offset else 1) / self.total
         return unit / self.margin(problem, solution)
 
+    def first(self) -> tuple[float, np.ndarray | None]:
+        """Return the unit to begin with, and where.
+
+        It is that of the means of both sides, ρ ≈ ‖f‖²/νW, where their rows are there.
+        """
+        space, y = self.space, self.task.signs
+        largest = float(space.lengths.max()) ** 2 * self.total
+        unit = 1.0 / largest if largest > 0 else 1.0
+        if not (space.rows.whole and space.rows.in_memory):
+            return unit, None
+        a = self.w * (self.total / float(self.w.sum()))
+        if self.offset:
+            for side in (y > 0, y < 0):
+                a[side] = self.w[side] * (0.5 * self.total / float(self.w[side].sum()))
+        at = np.arange(space.rows.n) if space.index is None else space.index
+        f = space.rows.product(at, a * y, at)
+        square = float((a * y) @ f)
+        if square <= COINCIDE * float(a @ space.lengths) ** 2:
+            return unit, None
+        unit = self.total / square
+        return unit, unit * (a * y if self.offset else a)
+
     def machine(self, solver: SMO) -> Machine:
         """Solve, and divide by ρ."""
         space, tol, y = self.space, float(solver.tol), self.task.signs
-        largest = float(space.lengths.max()) ** 2 * self.total
-        first = 1.0 / largest if largest > 0 else 1.0
+        first, start = self.first()
         fine = SMO(FINER * tol, solver.max_iter, solver.max_time, solver.callback)
-        problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
+        problem, solution = solve_in_own_unit(
+            self.problem, self.unit, first, space.rows, fine, start
+        )
         rho, C = self.margin(problem, solution), self.unit(problem, solution)
         a, b = solution.value, solution.extra["multipliers"]
         edge = np.where(y > 0, problem.upper, problem.lower) if self.offset else problem.upper
