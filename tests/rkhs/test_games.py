@@ -187,6 +187,15 @@ def test_explanations_of_sums_and_multiples_of_models():
         parts[0] + 1.0
 
 
+def test_a_background_that_memory_does_not_hold_is_refused():
+    f, behind = Function(RBF([1.0] * D), POINTS, COEF), RNG.normal(size=(20_000, D))
+    with mercer.config(memory=20_000_000):
+        with pytest.raises(MemoryError, match="20000 rows of the background.*fewer rows"):
+            f.explain(X, game="background", background=behind)
+        told = f.explain(X, background=behind)
+    np.testing.assert_allclose(told.totals, f(X), atol=1e-9)
+
+
 def test_a_weight_is_a_repetition():
     f, counts = Function(RBF(1.0), POINTS, COEF), np.array([1, 2, 0, 3, 1, 1])
     for game in ("marginal", "background"):

@@ -306,6 +306,12 @@ class _Piece:
             self._kept = [(one, np.ones(1))]
             return self._kept
         marginal, b = game.game == "marginal", np.asarray(game.weights)
+        if not marginal:
+            require_memory(
+                16 * len(b) * int(np.prod(shape)),
+                f"{who()}: the game of {len(b)} rows of the background",
+                "Give fewer rows as background=, some hundred, or use game='marginal'",
+            )
 
         def block(start: int) -> tuple[np.ndarray, np.ndarray]:
             some = slice(start, start + ROWS)
