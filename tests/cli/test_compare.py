@@ -341,3 +341,47 @@ def test_help_speaks_of_its_own_options(mercer):
     assert "spectral that to the seventh" in " ".join(mercer("cluster", "--help").out.split())
     text = " ".join(mercer("fit", "--help").out.split())
     assert "look like identifiers, whatever" not in text
+
+
+def tied(seed, sign, n=150):
+    """Ages and amounts that are tied, by another sign in another table; columns are as before."""
+    rng = np.random.default_rng(seed)
+    age, noise = rng.normal(size=(2, n))
+    amount = 10 + sign * age + 0.6 * noise
+    town = rng.choice(["north", "south", "west"], n)
+    return {"age": (45 + 12 * age).round(1).tolist(), "amount": amount.tolist(), "town": town}
+
+
+def test_drift_that_no_column_shows_is_explained(mercer, tmp_path):
+    one = write(tmp_path / "one.csv", tied(1, 1))
+    other = write(tmp_path / "two.csv", tied(2, -1))
+    same = write(tmp_path / "same.csv", tied(3, 1))
+    words = ("--permutations", "199", "--fail-under", "0.05")
+    told = mercer("compare", one, other, "--explain", *words)
+    assert told.code == mercer("compare", one, other, *words).code == 3
+    assert "No single column shows it clearly" in value(told.out, "verdict")[0]
+    assert value(told.out, "explained")[0].endswith("by 3 columns and 3 pairs")
+    first = value(told.out, "share")[0]
+    assert first.startswith("age and amount together: 0.")
+    assert first.endswith("; chance gives any of them as much in 0.5 % of cases")
+    assert not any("town" in line for line in value(told.out, "share"))
+    calm = mercer("compare", one, same, "--explain", *words)
+    assert calm.code == 0
+    assert value(calm.out, "share")[0].startswith("none is more than chance gives (p-value 0.")
+    assert len(value(told.out, "share")) == 3
+    short = mercer("compare", one, other, "--explain", "--top", "1", *words)
+    assert value(short.out, "share") == [first, "and 2 more"]
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern", "linear"])
+def test_shares_in_json_sum_to_the_statistic(mercer, tables, kernel):
+    a, _, other = tables
+    words = ("--kernel", kernel, "--permutations", "99", "--json")
+    told = json.loads(mercer("compare", a, other, "--explain", *words).out)
+    assert "shares" not in json.loads(mercer("compare", a, other, *words).out)
+    shares = told["shares"]
+    assert shares["statistic"] == told["statistic"] and shares["kernel"].lower().startswith(kernel)
+    columns = [s["value"] for s in shares["of"] if len(s["columns"]) == 1]
+    assert len(columns) == 3 and len(shares["of"]) == 6
+    assert sum(columns) == pytest.approx(told["statistic"], rel=1e-4)
+    assert shares["of"][0]["columns"] == ["amount"] and shares["of"][0]["adjusted"] == 0.01

@@ -98,3 +98,17 @@ def test_refused(fails, misused, table, tmp_path):
 
 def test_usage(mercer, table):
     assert mercer("depend", table, "--x", "u").code == 2
+
+
+def test_dependence_is_explained_by_columns_and_pairs(mercer, table):
+    words = ("--x", "u", "noise", "site", "--y", "square", "bowl", "--permutations", "99")
+    told = mercer("depend", table, *words, "--explain")
+    assert told.code == 0
+    shares = [line for line in told.out.splitlines() if line.startswith("share")]
+    assert "u and square together: 0.0" in shares[0] and "in 1 % of cases" in shares[0]
+    assert "by 5 columns and 6 pairs" in told.out
+    found = json.loads(mercer("depend", table, *words, "--explain", "--json").out)
+    columns = [s["value"] for s in found["shares"]["of"] if len(s["columns"]) == 1]
+    assert sum(columns) == pytest.approx(found["statistic"], rel=1e-9)
+    refused = mercer("depend", table, "--x", "u", "--y", "z", "--given", "sine", "--explain")
+    assert refused.code == 2 and "--explain" in refused.err and "--given" in refused.err

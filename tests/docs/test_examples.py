@@ -233,6 +233,17 @@ def test_drift(capsys):
     assert re.search(r"^column +amount", second, re.M)
 
 
+def test_drift_columns(capsys):
+    calm, repaired = run("drift_columns", capsys).split("--- ")[1:]
+    assert "No sensor and no pair" in calm and "chance gives" in repaired
+    alone = re.search(r"8 sensors is (0\.\d+)", repaired)
+    assert float(alone[1]) > 0.05
+    assert "All sensors together have the p-value 0.001." in repaired
+    assert repaired.splitlines()[3].startswith("Temperature and pressure together: 0.00")
+    rows = re.findall(r"temperature is (\S+) and pressure is (\S+)\.$", repaired, re.M)
+    assert len(rows) == 3 and all(float(a) * float(b) < 0 for a, b in rows)
+
+
 def test_rings(capsys):
     out = run("rings", capsys)
     linear, curved = (int(s) for s in re.findall(r"PCA +(\d+)%", out))

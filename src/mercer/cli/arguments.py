@@ -251,6 +251,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("b", metavar="B", help=f"the second table, a {TABLE}")
     _add_kernel(parser, "auto", "; auto aggregates 20 kernels of 10 widths")
     _add_test(parser)
+    _add_explain(parser)
     parser.add_argument(
         "--top",
         type=whole(0),
@@ -286,6 +287,7 @@ def _add_depend(commands: argparse._SubParsersAction) -> None:
     )
     _add_kernel(parser)
     _add_test(parser)
+    _add_explain(parser)
     _add_rows(parser, "permutations and of chosen rows")
 
 
@@ -386,6 +388,14 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
         "--strata", metavar="COLUMN", help="shuffle rows only among rows with one value here"
     )
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say which columns, and which pairs of columns, the statistic comes from",
+    )
 
 
 # ---- arguments ----

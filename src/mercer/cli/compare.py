@@ -20,6 +20,7 @@ from mercer.cli.files import (
 )
 from mercer.cli.preparation import remark
 from mercer.cli.samples import (
+    ColumnShares,
     Encoded,
     Finding,
     adjusted_text,
@@ -36,7 +37,14 @@ from mercer.cli.tables import FileTable, listed
 from mercer.errors import InvalidInput, figure
 from mercer.kernels import counting, identifier
 from mercer.settings import config
-from mercer.statistics import ColumnChange, TableComparison, compare_vectors
+from mercer.statistics import (
+    ColumnChange,
+    TableComparison,
+    TestResult,
+    by_column,
+    compare_vectors,
+    mmd_test,
+)
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
@@ -76,14 +84,34 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             draws, seed = arguments.permutations, arguments.seed
             level = arguments.fail_under or _LEVEL
             found = compare_vectors(data.vectors, n, kernel, draws, seed, level, options)
+        shares = None
+        if arguments.explain:
+            with console.stage("sharing the statistic among columns"):
+                shares = ColumnShares.of(_of_one_kernel(arguments, data, n, found, options), level)
     rows = telling_rows(a, b, found, arguments.top)
     data = replace(data, remarks=(*data.remarks, *doubtful_columns(data, n)))
-    finding = _Comparison(arguments, found.test, a, b, both, data, found, rows)
+    finding = _Comparison(arguments, found.test, a, b, both, data, found, rows, shares)
     if arguments.output is not False:
         _write(arguments, a, b, found.witness, console)
         if arguments.output is None:
             return finding.code
     return finding.say(console)
+
+
+def _of_one_kernel(
+    arguments: argparse.Namespace,
+    data: Encoded,
+    n: int,
+    found: TableComparison,
+    options: dict[str, Any],
+) -> TestResult:
+    """Return a test by one kernel, that at the median distance where there were many."""
+    if arguments.kernel != "auto":
+        return found.test
+    X, estimator = data.X, "unbiased" if min(n, len(data.X) - n) > 1 else "biased"
+    draws, seed = arguments.permutations, arguments.seed
+    result = mmd_test(X[:n], X[n:], None, draws, seed, estimator=estimator, **options)
+    return by_column(result, data.vectors)
 
 
 @dataclass(frozen=True)
@@ -94,6 +122,7 @@ class _Comparison(Finding):
     data: Encoded
     found: TableComparison
     rows: dict[str, list[dict[str, Any]]]
+    shares: ColumnShares | None = None
 
     @property
     def below(self) -> bool:
@@ -114,6 +143,7 @@ class _Comparison(Finding):
             **{f"only_in_{key}": names for key, names in zip("ab", self.both.only, strict=True)},
             "mixed": self.both.mixed,
             "apart": list(self.found.apart),
+            **({} if self.shares is None else {"shares": self.shares.outcome()}),
         }
 
     def lines(self) -> list[tuple[str, str]]:
@@ -141,6 +171,7 @@ class _Comparison(Finding):
             *self.data.lines(),
             ("kernel", f"{extra['kernel']}{how and ', ' + how}"),
             *self.chance("both were of one distribution"),
+            *(() if self.shares is None else self.shares.lines(arguments.top)),
         ]
         return lines + [("remark", text) for text in self.data.remarks]
 

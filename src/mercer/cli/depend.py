@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.cli.files import UsageError, missing
 from mercer.cli.samples import (
+    ColumnShares,
     Encoded,
     Finding,
     adjust,
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from mercer.cli.program import Console
 
 
+SHOWN = 5  # shares that are told
+LEVEL = 0.05  # adjusted p-values up to this are a finding, unless --fail-under says another
+
+
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Carry out the command."""
     _check_roles(arguments)
@@ -48,7 +54,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             given = parts["given"].X if "given" in parts else None
             result = _test(parts["x"].X, parts["y"].X, given, arguments, options)
             pairs = _pairs(parts, arguments, options)
-    return _Dependence(arguments, result, source, dropped, parts, pairs).say(console)
+        shares = None
+        if arguments.explain:
+            with console.stage("sharing the statistic among columns"):
+                shares = _shares(result, parts, arguments.fail_under or LEVEL)
+    return _Dependence(arguments, result, source, dropped, parts, pairs, shares).say(console)
 
 
 def _check_roles(arguments: argparse.Namespace) -> None:
@@ -63,11 +73,24 @@ def _check_roles(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"column {taken[0]!r} is tested; it cannot be in --drop, --blocks or --strata too."
         )
+    if arguments.given and arguments.explain:
+        raise UsageError(
+            "--explain shares the statistic of a test without --given among columns; leave one out."
+        )
     if arguments.given and roles(arguments):
         raise UsageError(
             "--given has no permutations, so neither --blocks nor --strata apply; put the column "
             "of the strata into --given instead."
         )
+
+
+def _shares(result: TestResult, parts: dict[str, Encoded], level: float) -> ColumnShares:
+    """Return what the columns of both have of the statistic."""
+    spans = [
+        {name: range(span.start, span.stop) for name, span in parts[role].vectors.spans.items()}
+        for role in "xy"
+    ]
+    return ColumnShares.of(replace(result, origin=partial(result.origin, groups=spans)), level)
 
 
 def _whole(source: FileTable, arguments: argparse.Namespace) -> tuple[FileTable, int]:
@@ -121,6 +144,7 @@ class _Dependence(Finding):
     dropped: int
     parts: dict[str, Encoded]
     pairs: list[dict[str, Any]]
+    shares: ColumnShares | None = None
 
     def _correlation(self) -> float | None:
         """That of two columns of numbers, as they are in the table."""
@@ -146,6 +170,7 @@ class _Dependence(Finding):
             "given": self.arguments.given,
             **self.numbers(),
             "pairs": self.pairs,
+            **({} if self.shares is None else {"shares": self.shares.outcome()}),
         }
 
     def lines(self) -> list[tuple[str, str]]:
@@ -171,6 +196,7 @@ class _Dependence(Finding):
         among = f"{len(self.pairs)} pairs"
         for pair in self.pairs:
             lines.append(("pair", f"{pair['x']} and {pair['y']}: {adjusted_text(pair, among)}"))
+        lines += [] if self.shares is None else self.shares.lines(SHOWN)
         if given:
             shares = [f"{extra[f'explained_{role}']:.0%} of {role}" for role in "xy"]
             text = f"{' and '.join(shares)}, by leave-one-out; what is missed looks like dependence"

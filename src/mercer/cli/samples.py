@@ -7,8 +7,8 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from mercer.errors import InvalidInput, figure
 from mercer.features import TableEncoder
 from mercer.kernels import Kernel, as_kernel, identifier
 from mercer.settings import get_config
-from mercer.statistics import TableVectors, TestResult, table_vectors
+from mercer.statistics import TableVectors, TestExplanation, TestResult, table_vectors
 from mercer.statistics.two_sample import holm
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
 
+MOST_PAIRED = 20  # columns up to which pairs share as well
 BELOW = 3  # exit code: the p-value is below --fail-under
 
 
@@ -195,6 +196,44 @@ def adjust(found: list[dict[str, Any]]) -> None:
     """Add to each of several p-values the one adjusted for all of them."""
     for entry, adjusted in zip(found, holm([f["pvalue"] for f in found]), strict=True):
         entry["adjusted"] = float(adjusted)
+
+
+@dataclass(frozen=True)
+class ColumnShares:
+    """What columns and pairs have of a statistic, for a report or JSON."""
+
+    told: TestExplanation
+    kernels: str  # in words
+    level: float  # p-values up to this are called a finding
+
+    @classmethod
+    def of(cls, result: TestResult, level: float) -> ColumnShares:
+        """Explain a test, in pairs where its columns are not very many."""
+        told = result.explain(pairs=False)
+        if len(told.columns) <= MOST_PAIRED:
+            told = result.explain()
+        used = [str(k) for name, k in result.extra.items() if name.startswith("kernel")]
+        return cls(told, " and ".join(dict.fromkeys(used)), level)
+
+    def outcome(self) -> dict[str, Any]:
+        """Return what JSON says."""
+        shares = [asdict(share) for share in self.told.shares]
+        return {"statistic": self.told.statistic, "kernel": self.kernels, "of": shares}
+
+    def lines(self, top: int) -> list[tuple[str, str]]:
+        """Return the lines of a report: what chance does not explain, so many at most."""
+        told, whole = self.told, figure(self.told.statistic)
+        lines = [("explained", f"the statistic {whole} of {self.kernels}, by {told.among}")]
+        chances = [(share, cast(float, share.adjusted)) for share in told.shares]
+        found = [(share, p) for share, p in chances if p <= self.level]
+        if not found:
+            nothing = f"none is more than chance gives (p-value {figure(chances[0][1])} adjusted)"
+            return [*lines, ("share", nothing)]
+        for share, p in found[:top]:
+            often = f"chance gives any of them as much in {figure(100 * p)} % of cases"
+            lines.append(("share", f"{share.name}: {figure(share.value)}; {often}"))
+        more = len(found) - top
+        return lines + ([("share", f"and {more} more")] if more > 0 else [])
 
 
 @dataclass(frozen=True)

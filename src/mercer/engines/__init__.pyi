@@ -43,6 +43,7 @@ from mercer.engines.tiles import (
     rows_into as rows_into,
     run_tiles as run_tiles,
     small_tiles as small_tiles,
+    stopped as stopped,
     tile_columns as tile_columns,
 )
 

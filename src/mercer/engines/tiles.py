@@ -127,6 +127,12 @@ def plan_tiles(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
     return *_bands(bound, entries), threads
 
 
+def stopped() -> bool:
+    """Whether the work at hand has failed or been interrupted elsewhere, so that it may end."""
+    stop = _stop.get()
+    return stop is not None and stop.is_set()
+
+
 def cuts(n: int, step: int) -> list[slice]:
     """Return slices of so many positions each, and what is left, that cover n."""
     starts = range(0, n, step)

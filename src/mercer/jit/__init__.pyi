@@ -28,6 +28,7 @@ from mercer.jit.ep import sequential_sweep as sequential_sweep, tilted_moments a
 from mercer.jit.games import (
     LANE as LANE,
     double_shares as double_shares,
+    product_entries as product_entries,
     product_pairs as product_pairs,
     product_shares as product_shares,
 )

@@ -144,3 +144,54 @@ def double_shares(own, cross, apart, b, nodes, weights, out):
                         total += gain * before[p, k] * product[k]
                         product[k] *= mixed[p, k]
                     out[r, p] += total
+
+
+@compiled
+def product_entries(A, weight, nodes, weights, at, out):
+    """Add the shares of factors, and of pairs of them, in w·Π A to out, each number by itself.
+
+    A has shape (players, n); a factor that is left out is 1. Row at[p, p] of out receives the
+    share of factor p, row at[p, q] with p < q what the pair does together; −1 is none of them.
+    """
+    players, n = A.shape
+    mixed = np.empty((players, LANE))
+    after = np.empty((players + 1, LANE))
+    lead = np.empty(LANE)
+    inner = np.empty(LANE)
+    last = np.zeros(players, np.int64)  # the last pair that is wanted of each factor
+    for j in range(players):
+        for q in range(j, players):
+            if at[j, q] >= 0:
+                last[j] = q + 1
+    for start in range(0, n, LANE):
+        width = min(LANE, n - start)
+        for node in range(len(nodes)):
+            t, w = nodes[node], weights[node] * weight
+            for p in range(players):
+                for i in range(width):
+                    mixed[p, i] = 1.0 + t * (A[p, start + i] - 1.0)
+            for i in range(width):
+                after[players, i] = 1.0
+                lead[i] = w
+            for back in range(players):
+                p = players - 1 - back
+                for i in range(width):
+                    after[p, i] = after[p + 1, i] * mixed[p, i]
+            for j in range(players):
+                if last[j] > 0:
+                    row = at[j, j]
+                    for i in range(width):
+                        inner[i] = lead[i] * (A[j, start + i] - 1.0)
+                    if row >= 0:
+                        for i in range(width):
+                            out[row, start + i] += inner[i] * after[j + 1, i]
+                    for q in range(j + 1, last[j]):
+                        row = at[j, q]
+                        if row >= 0:
+                            for i in range(width):
+                                gain = A[q, start + i] - 1.0
+                                out[row, start + i] += inner[i] * gain * after[q + 1, i]
+                        for i in range(width):
+                            inner[i] *= mixed[q, i]
+                for i in range(width):
+                    lead[i] *= mixed[j, i]

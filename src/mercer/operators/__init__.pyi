@@ -45,6 +45,7 @@ from mercer.operators.several import (
     joint_rows as joint_rows,
     many_forms as many_forms,
     shuffled as shuffled,
+    shuffled_cells as shuffled_cells,
     shuffled_factors as shuffled_factors,
     shuffled_together as shuffled_together,
     sources_of as sources_of,

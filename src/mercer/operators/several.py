@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import cuts, make_tile, plan_tiles, run_tiles, tile_columns
+from mercer.engines import cuts, make_tile, plan_tiles, run_tiles, stopped, tile_columns
 from mercer.kernels import (
     RBF,
     Bound,
@@ -104,6 +104,8 @@ def many_forms(
                     source.tiles(_moved(band, a), _moved(strip, c), V.dtype) for a, c, _ in places
                 ]
                 for tiles in zip(*streams, strict=True):
+                    if stopped():
+                        return
                     T = _combined(tiles, places)
                     if below is not None:
                         diagonals[k, band] = T.diagonal()
@@ -187,6 +189,7 @@ def _add(
 # do not depend on the number of threads.
 
 
+CELL_ROWS = 64  # rows of a tile of several matrices
 GROUP = 16  # permutations that share a row of the second matrix while it is near the core
 
 
@@ -325,6 +328,49 @@ def shuffled_together(K: np.ndarray, P: np.ndarray) -> np.ndarray:
         multiply_shuffled(K, P[group], np.empty(K.shape[1]), out[group])
 
     _share(len(P), K.size, work)
+    return out
+
+
+def shuffled_cells(
+    tile: Callable[[slice, slice], np.ndarray], count: int, M: np.ndarray, P: np.ndarray
+) -> np.ndarray:
+    """Return Σᵢⱼ Aᵢⱼ M[pᵢ, pⱼ] of every two of several symmetric matrices, for every permutation p.
+
+    Parameters
+    ----------
+    tile : callable
+        ``tile(rows, cols)`` returns a tile of each A, shape (a, rows, columns), a new array.
+    count : int
+        How many A there are.
+    M : ndarray of shape (n, n, m)
+        The matrices that are shuffled.
+    P : ndarray of int of shape (b, n)
+        The permutations.
+
+    Returns
+    -------
+    ndarray of shape (b, a, m)
+    """
+    n, m = len(M), M.shape[2]
+    out = np.zeros((len(P), count, m))
+    for band in cuts(n, CELL_ROWS):
+        strip = slice(band.start, n)
+        T = tile(band, strip)
+        own = np.arange(band.stop - band.start)
+        T *= 2.0  # what is above the diagonal stands for both halves
+        T[:, own, own] *= 0.5
+        T[:, own[:, None] > np.arange(n - band.start)] = 0.0
+        A = T.reshape(len(T), -1)
+
+        def work(group: slice, A: np.ndarray = A, band: slice = band, strip: slice = strip) -> None:
+            for t in range(group.start, group.stop):
+                if stopped():
+                    return
+                some = np.take(M, P[t, band], axis=0)
+                moved = np.take(some, P[t, strip], axis=1)
+                out[t] += A @ moved.reshape(-1, m)
+
+        _share(len(P), A.shape[1] * m, work)
     return out
 
 

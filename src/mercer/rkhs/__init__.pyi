@@ -1,7 +1,10 @@
+from mercer.rkhs.entries import EntryShares as EntryShares
 from mercer.rkhs.explanation import (
     Explanation as Explanation,
     explain as explain,
     explain_answers as explain_answers,
+    players_of as players_of,
+    rows_with_columns as rows_with_columns,
 )
 from mercer.rkhs.features import (
     feature_values as feature_values,

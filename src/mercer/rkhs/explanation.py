@@ -19,7 +19,7 @@ from mercer.domains import (
     to_host,
 )
 from mercer.errors import InvalidInput, who
-from mercer.kernels import NoProduct, groups_of, terms_of
+from mercer.kernels import NoProduct, Terms, groups_of, terms_of
 from mercer.rkhs.features import check_weights
 from mercer.rkhs.games import GAMES, GameShares, Places, ProductGame, asked, host_rows
 
@@ -233,7 +233,7 @@ def explain(
     if game not in GAMES:
         legal = ", ".join(map(repr, GAMES))
         raise InvalidInput(f"{who()}: game={game!r}; legal: {legal}.")
-    X, points = _rows(f, X)
+    X, points = rows_with_columns(f, X)
     count = points.shape[1]
     names = tuple(points.names) if isinstance(points, Table) else None
     called = _names(columns, names, count)
@@ -387,6 +387,31 @@ def _deviations(played: ProductGame, X: Any, posterior: Posterior) -> np.ndarray
     return np.sqrt(played.variances(X, explained))[:, :, None] * scale
 
 
+def players_of(
+    terms: Terms, count: int, columns: Sequence[str] | None, groups: Any
+) -> tuple[list[Places], tuple[str, ...]]:
+    """Return the groups of columns that share, which no factor divides, and what they are called.
+
+    Parameters
+    ----------
+    terms : Terms
+        The kernel.
+    count : int
+        How many columns there are.
+    columns : sequence of str or None
+        Their names.
+    groups : sequence of sequences of columns, dict of name to columns, or None
+        Columns, by name or position, that share as one.
+    """
+    called = _names(columns, None, count)
+    given = groups if isinstance(groups, dict) else None
+    together = _together(groups if given is None else given.values(), called)
+    players = groups_of(terms, count, together)
+    named = {} if given is None else dict(zip(together, map(str, given), strict=True))
+    told = (named.get(g) or " & ".join(called[i] for i in g) for g in players)
+    return players, tuple(told)
+
+
 def _told(
     f: Any,
     X: Any,
@@ -437,8 +462,16 @@ def _shown(
     )
 
 
-def _rows(f: Any, X: Any) -> tuple[Any, Any]:
-    """Return rows to explain and points, both as arrays or as tables of the same columns."""
+def rows_with_columns(f: Any, X: Any) -> tuple[Any, Any]:
+    """Return rows to explain and points, both as arrays or as tables of the same columns.
+
+    Parameters
+    ----------
+    f : Function
+        Its kernel and its points.
+    X : collection
+        The rows.
+    """
     domain = f.kernel.domain
     legal = isinstance(domain, Vectors | IncompleteVectors | Numbers | Tables)
     if not domain.holds_points or not legal:
@@ -515,7 +548,7 @@ def _background(
     domain = f.kernel.domain
     try:
         B, _ = domain.match(domain.check(background, "background"), f.points)
-        B, _ = _rows(f, background)
+        B, _ = rows_with_columns(f, background)
     except InvalidInput as error:
         raise InvalidInput(f"{who()}: background: {error}") from error
     width = B.shape[1]

@@ -72,7 +72,7 @@ class GameShares:
 # ---- Elements: what a group of columns multiplies a term by ----
 
 
-def _exponentials(a: np.ndarray | None, s: np.ndarray | None, degree: int) -> np.ndarray:
+def exponentials(a: np.ndarray | None, s: np.ndarray | None, degree: int) -> np.ndarray:
     """Return the coefficients of a·exp(zs) up to z^degree; both have one shape, or are absent."""
     shape = a.shape if a is not None else s.shape if s is not None else (1, 1)
     out = np.zeros((degree + 1, *shape))
@@ -82,7 +82,7 @@ def _exponentials(a: np.ndarray | None, s: np.ndarray | None, degree: int) -> np
     return out
 
 
-def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the product of two truncated power series, whose coefficients are the first axis."""
     if len(a) == 1:
         return a * b
@@ -127,7 +127,7 @@ class ProductGame:
         self.points, self.coef = points, coef
         self.background, self.weights = background, weights
         players = {column: p for p, group in enumerate(groups) for column in group}
-        self.terms = [_Played.of(term, players) for term in terms.terms]
+        self.terms = [Played.of(term, players) for term in terms.terms]
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -149,7 +149,7 @@ class ProductGame:
         pairs = np.zeros((n, p, p, t)) if interactions else None
         for start in range(0, len(self.coef), POINTS):
             some = slice(start, start + POINTS)
-            part = _take(self.points, some)
+            part = take(self.points, some)
             for term in self.terms:
                 piece = _Piece(self, term, part, self.coef[some])
                 base += piece.base()
@@ -178,11 +178,11 @@ class ProductGame:
         step = max(1, SECTIONS // max(1, p * count))
         for start in range(0, n, step):
             some = slice(start, min(n, start + step))
-            rows = _take(X, some)
+            rows = take(X, some)
             sections = np.zeros((count, some.stop - start, p))
             for low in range(0, count, POINTS):
                 held = slice(low, min(count, low + POINTS))
-                points = _take(self.points, held)
+                points = take(self.points, held)
                 for term in self.terms:
                     piece = _Piece(self, term, points, np.ones((held.stop - low, 1)))
                     gained = term.scale * piece.gains(rows)
@@ -193,7 +193,7 @@ class ProductGame:
             out[some] -= known.reshape(some.stop - start, p)
         return np.maximum(out, 0.0)
 
-    def _double(self, term: _Played, X: Any) -> np.ndarray:
+    def _double(self, term: Played, X: Any) -> np.ndarray:
         """Return ℓℓ′ of a term at some rows, for each of its players."""
         from mercer.jit import double_shares
 
@@ -220,15 +220,15 @@ class ProductGame:
                     mixed += (1 - t) * (1 - s) * rest
                     gain = own - there - back + rest
                     for p in range(out.shape[1]):
-                        product = _times(term.lead()[:, 0], gain[:, p])
+                        product = times(term.lead()[:, 0], gain[:, p])
                         for q in range(out.shape[1]):
-                            product = product if q == p else _times(product, mixed[:, q])
+                            product = product if q == p else times(product, mixed[:, q])
                         out[:, p] += u * v * b[i] * b[j] * product[-1]
         return out
 
 
 @dataclass(frozen=True)
-class _Played:
+class Played:
     """A term whose factors are told by the groups that play them."""
 
     weight: float
@@ -238,7 +238,7 @@ class _Played:
     factors: tuple[tuple[ColumnFactor, ...], ...]
 
     @classmethod
-    def of(cls, term: Term, by_column: dict[int, int]) -> _Played:
+    def of(cls, term: Term, by_column: dict[int, int]) -> Played:
         held: dict[int, list[ColumnFactor]] = {}
         for factor in term.factors:
             held.setdefault(by_column[factor.columns[0]], []).append(factor)
@@ -253,7 +253,7 @@ class _Played:
 
     def lead(self) -> np.ndarray:
         """Return exp(z·offset), in powers of z."""
-        return _exponentials(None, np.full((1, 1), self.offset), self.degree)
+        return exponentials(None, np.full((1, 1), self.offset), self.degree)
 
     def elements(self, X: Any, Y: Any) -> np.ndarray:
         """Return what each player multiplies by: (degree + 1, players, rows of X, of Y)."""
@@ -277,14 +277,14 @@ class _Played:
                 for kernel in factor.inner:
                     value = values(kernel, factor.columns)
                     s = value if s is None else s + value
-            out[:, p] = _exponentials(a, s, self.degree)
+            out[:, p] = exponentials(a, s, self.degree)
         return out
 
 
 class _Piece:
     """One term of a game at some of the function's points."""
 
-    def __init__(self, game: ProductGame, term: _Played, points: Any, coef: np.ndarray):
+    def __init__(self, game: ProductGame, term: Played, points: Any, coef: np.ndarray):
         self.game, self.term, self.points = game, term, points
         self.coef = term.scale * coef
         self.nodes, self.weights = nodes_for(len(term.players))
@@ -315,7 +315,7 @@ class _Piece:
 
         def block(start: int) -> tuple[np.ndarray, np.ndarray]:
             some = slice(start, start + ROWS)
-            C = self.term.elements(_take(game.background, some), self.points)
+            C = self.term.elements(take(game.background, some), self.points)
             if marginal:
                 return np.einsum("kpbi,b->kpi", C, b[some])[:, :, None], np.ones(1)
             return C, b[some]
@@ -331,7 +331,7 @@ class _Piece:
         for C, b in self.removed():
             product = self.term.lead()
             for p in range(C.shape[1]):
-                product = _times(product, C[:, p])
+                product = times(product, C[:, p])
             total += b @ np.broadcast_to(product[-1], (len(b), len(self.points)))
         return np.asarray(total @ self.coef)
 
@@ -346,7 +346,7 @@ class _Piece:
 
         def work(start: int) -> None:
             some = slice(start, start + step)
-            A = self.term.elements(_take(X, some), self.points)
+            A = self.term.elements(take(X, some), self.points)
             rows = np.arange(_size(X))[some]
             own = None
             if pairs is not None:
@@ -400,19 +400,19 @@ class _Piece:
                     mixed = C + t * (A - C)
                     after = [self.term.lead()]
                     for p in reversed(range(1, players)):
-                        after.append(_times(after[-1], mixed[:, p]))
-                    before = _exponentials(None, None, self.term.degree)
+                        after.append(times(after[-1], mixed[:, p]))
+                    before = exponentials(None, None, self.term.degree)
                     for p in range(players):
-                        gain = _times(before, A[:, p] - C[:, p])
-                        out[:, p] += w * _times(gain, after[players - 1 - p])[-1]
+                        gain = times(before, A[:, p] - C[:, p])
+                        out[:, p] += w * times(gain, after[players - 1 - p])[-1]
                         if pairs is not None:
                             inner = gain
                             for q in range(p + 1, players):
-                                both = _times(inner, A[:, q] - C[:, q])
-                                both = _times(both, after[players - 1 - q])[-1]
+                                both = times(inner, A[:, q] - C[:, q])
+                                both = times(both, after[players - 1 - q])[-1]
                                 pairs[:, p, q] += w * (both @ self.coef)
-                                inner = _times(inner, mixed[:, q])
-                        before = _times(before, mixed[:, p])
+                                inner = times(inner, mixed[:, q])
+                        before = times(before, mixed[:, p])
         return out
 
 
@@ -441,7 +441,7 @@ def _size(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def _take(X: Any, rows: Any) -> Any:
+def take(X: Any, rows: Any) -> Any:
     return X.take(rows) if isinstance(X, Table) else X[rows]
 
 
@@ -505,7 +505,7 @@ class MixedRows:
 
     def whole(self, rows: np.ndarray) -> np.ndarray:
         """Return f at rows of the background, and after them those of X."""
-        return self.f(_take(self.pool, rows))
+        return self.f(take(self.pool, rows))
 
 
 def asked(

@@ -13,6 +13,10 @@ from mercer.statistics.dependence import (
     kci_test as kci_test,
 )
 from mercer.statistics.samples import paired as paired
+from mercer.statistics.shares import (
+    TestExplanation as TestExplanation,
+    TestShare as TestShare,
+)
 from mercer.statistics.splitting import (
     hsic_split_test as hsic_split_test,
     mmd_split_test as mmd_split_test,
@@ -22,6 +26,7 @@ from mercer.statistics.tables import (
     ColumnChange as ColumnChange,
     TableComparison as TableComparison,
     TableVectors as TableVectors,
+    by_column as by_column,
     compare as compare,
     compare_vectors as compare_vectors,
     table_vectors as table_vectors,
@@ -38,7 +43,9 @@ __all__ = [
     "ColumnChange",
     "ConfidenceInterval",
     "TableComparison",
+    "TestExplanation",
     "TestResult",
+    "TestShare",
     "compare",
     "dhsic",
     "dhsic_test",

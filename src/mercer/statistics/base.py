@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from mercer.errors import InvalidInput, figure, who
+from mercer.errors import InvalidInput, figure, speaks, who
 
 ESTIMATORS = ("unbiased", "biased")
 
@@ -85,6 +85,9 @@ class TestResult:
         Whether drawing ended early, at a number of exceedances fixed before.
     extra : dict
         More, by the test: its docstring says what.
+    origin : callable, optional
+        What `explain` asks: it refers to the samples, and knows where the draws began. Pickles and
+        copies leave it out.
 
     Examples
     --------
@@ -111,6 +114,10 @@ class TestResult:
     exceedances: int | None = None
     stopped: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
+    origin: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"origin": None}
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.statistic, self.pvalue))
@@ -173,6 +180,57 @@ class TestResult:
             lines.append(f"{head:11}{i} and {j}: p-value {both}")
             head = ""
         return "\n".join(lines)
+
+    @speaks("TestResult.explain")
+    def explain(self, *, pairs: bool = True, columns: Any = None, groups: Any = None) -> Any:
+        r"""Return the shares of columns, and of pairs of columns, in the statistic.
+
+        For `mmd_test`, `k_sample_test` and `hsic_test`, whose statistics are linear in the kernel
+        matrix, and kernels that are sums of products over columns. With v(S) the statistic of the
+        kernel whose factors of columns outside S are 1, v(∅) = 0, and the Shapley values of this
+        game are shares that sum to the statistic. The same permutations that the test drew, from
+        the same seed, say which of them chance explains; all `n_permutations`, also where the test
+        stopped early.
+
+        Parameters
+        ----------
+        pairs : bool, default=True
+            Whether to tell of pairs as well. Of p columns these are p(p − 1)/2 matrices more.
+        columns : sequence of str, optional
+            Names of the columns; for `hsic_test` a pair of sequences, of X and of Y. By default
+            those of a frame, or x0, x1, ….
+        groups : list of lists of columns, or dict of name to columns, optional
+            Columns, by name or position, that share as one, such as those that encode one column
+            of categories; for `hsic_test` a pair of them.
+
+        Returns
+        -------
+        TestExplanation
+            ``values`` by column, ``pairs``, and ``shares``, the most telling first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.statistics import mmd_test
+        >>> rng = np.random.default_rng(0)
+        >>> X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 3))
+        >>> Y[:, 1] += 1.0
+        >>> result = mmd_test(X, Y, rng=0)
+        >>> told = result.explain()
+        >>> told.shares[0].columns, told.shares[0].adjusted
+        (('x1',), 0.001)
+        >>> bool(np.isclose(told.values.sum(), result.statistic))
+        True
+        """
+        if self.origin is None:
+            raise InvalidInput(
+                f"{who()}: nothing is known of the samples: results of mmd_test, k_sample_test and "
+                "hsic_test explain themselves, as long as they are not copied or read from a "
+                "pickle. Run the test again."
+            )
+        given = {"columns": columns, "groups": groups}
+        given = {name: value for name, value in given.items() if value is not None}
+        return self.origin(self, pairs=bool(pairs), **given)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
         """Draw the null as a histogram with the statistic on it.
@@ -245,18 +303,31 @@ def combined(T: np.ndarray, resolution: Any, slack: float = SLACK) -> Combined:
         As much, of studentised statistics.
     """
     rows = len(T)
+    z, real = studentised(T, resolution)
+    # A column without spread has no say.
+    values = z[:, real].max(1) if real.any() else np.zeros(rows)
+    exceedances = int((values[1:] >= values[0] - slack).sum())
+    pvalues = (z >= z[0] - slack).sum(0) / rows
+    return Combined(values, exceedances, pvalues, int(np.argmax(z[0])))
+
+
+def studentised(T: np.ndarray, resolution: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns of T in deviations from their means, and which have a spread; others are 0.
+
+    Parameters
+    ----------
+    T : ndarray of shape (B + 1, q)
+        Statistics, one row for the data and one for each draw.
+    resolution : float or array of shape (q,)
+        Differences within a column that may be rounding.
+    """
     resolution = np.broadcast_to(np.asarray(resolution, dtype=float), T.shape[1:])
     # Over a power of two, so that squares stay in range.
     unit = np.ldexp(1.0, np.frexp(np.abs(T).max(0))[1] - 1)
     T = T / unit
     spread = T.std(0)
     real = spread > resolution / unit
-    z = np.where(real, (T - T.mean(0)) / np.where(real, spread, 1.0), 0.0)
-    # A column without spread has no say.
-    values = z[:, real].max(1) if real.any() else np.zeros(rows)
-    exceedances = int((values[1:] >= values[0] - slack).sum())
-    pvalues = (z >= z[0] - slack).sum(0) / rows
-    return Combined(values, exceedances, pvalues, int(np.argmax(z[0])))
+    return np.where(real, (T - T.mean(0)) / np.where(real, spread, 1.0), 0.0), real
 
 
 def combined_result(

@@ -274,6 +274,30 @@ def resample(
     return Null(whole, reached, drawn, stopped, pvalue, float(observed))
 
 
+def state_of(rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return what `generator_at` needs to make the draws that come now once more.
+
+    Parameters
+    ----------
+    rng : Generator
+        Left as it is.
+    """
+    return type(rng.bit_generator), rng.bit_generator.state
+
+
+def generator_at(state: tuple[Any, Any]) -> np.random.Generator:
+    """Return a generator that draws what another drew from a state on.
+
+    Parameters
+    ----------
+    state : tuple
+        What `state_of` returned.
+    """
+    bits = state[0]()
+    bits.state = state[1]
+    return np.random.Generator(bits)
+
+
 def drawn_result(drawn: Null, method: str, sizes: tuple[int, ...], extra: dict) -> TestResult:
     """Return the result of a test whose null was drawn."""
     return TestResult(

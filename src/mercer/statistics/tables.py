@@ -6,7 +6,8 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,8 @@ class TableComparison:
     Parameters
     ----------
     test : TestResult
-        The test of all columns together. Its ``extra["kernel"]`` is the kernel.
+        The test of all columns together. Its ``extra["kernel"]`` is the kernel, and
+        ``test.explain()`` the shares of columns and pairs (of one kernel, not of "auto").
     columns : list of ColumnChange
         The columns, the most different first.
     witness : ndarray of shape (n + m,)
@@ -513,6 +515,7 @@ def compare_vectors(
     result = (mmd_agg_test if many else mmd_test)(
         X[:n], X[n:], None if many else kernel, n_permutations, seed, estimator=estimator, **options
     )
+    result = by_column(result, vectors)
     heights = witness(X[:n], X[n:], result.extra["kernel"])(X)
     found = []
     for name, span in vectors.spans.items():
@@ -547,6 +550,14 @@ def compare_vectors(
     ]
     changes.sort(key=lambda change: (change.pvalue, -change.deviations))
     return TableComparison(result, changes, heights, level, dict(left_out or {}), apart)
+
+
+def by_column(result: TestResult, vectors: TableVectors) -> TestResult:
+    """Return the result of a test of vectors that explains itself by columns of the table."""
+    if result.origin is None:
+        return result
+    spans = {name: range(span.start, span.stop) for name, span in vectors.spans.items()}
+    return replace(result, origin=partial(result.origin, groups=spans))
 
 
 def _apart(

@@ -156,6 +156,7 @@ def distance_correlation_test(
         null=_correlations(result.null, seen, unbiased),
         method=result.method.replace("HSIC", "distance correlation", 1),
         extra={"exponent": float(exponent)},
+        origin=None,
     )
 
 

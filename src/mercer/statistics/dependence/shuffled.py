@@ -98,12 +98,21 @@ class Contrast:
         cls, sums: np.ndarray, diagonal: np.ndarray, weights: np.ndarray, unbiased: bool
     ) -> Contrast:
         """Return A from the row sums K w and the diagonal of K."""
+        shift = mean_shift(sums, float(weights.sum()), weights)
+        kappa = diagonal + 2.0 * shift
+        if float(np.abs(kappa).max()) <= CONTRAST_ROUNDING * float(np.abs(diagonal).max()):
+            return cls(np.zeros_like(shift), weights, 0.0, unbiased)
+        return cls.linear(sums, diagonal, weights, unbiased)
+
+    @classmethod
+    def linear(
+        cls, sums: np.ndarray, diagonal: np.ndarray, weights: np.ndarray, unbiased: bool
+    ) -> Contrast:
+        """Return the same of any symmetric matrix, also where its points are nearly the same."""
         W = float(weights.sum())
         shift = mean_shift(sums, W, weights)
         kappa = diagonal + 2.0 * shift
         scale = 1.0 / (W * (W - 3.0)) if unbiased else 1.0 / W**2
-        if float(np.abs(kappa).max()) <= CONTRAST_ROUNDING * float(np.abs(diagonal).max()):
-            return cls(np.zeros_like(shift), weights, 0.0, unbiased)
         if unbiased:
             spread = float(weights @ kappa)
             shift = shift + kappa / (W - 2.0) - 0.5 * spread / ((W - 1.0) * (W - 2.0))

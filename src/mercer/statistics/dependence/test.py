@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from mercer.errors import InvalidInput, speaks, who
 from mercer.memory import require_memory
 from mercer.operators import joint
 from mercer.statistics.base import TestResult, check_estimator
+from mercer.statistics.dependence.cells import explain_pair
 from mercer.statistics.dependence.moments import (
     gamma_tail,
     invariants,
@@ -35,7 +38,7 @@ from mercer.statistics.observations import (
     observations,
     rescaled,
 )
-from mercer.statistics.permutation import Shuffle, drawn_result, drawn_there
+from mercer.statistics.permutation import Shuffle, drawn_result, drawn_there, state_of
 from mercer.statistics.samples import Pair, paired
 
 # ---- The Hilbert-Schmidt independence criterion: how far a joint law is from independence ----
@@ -220,7 +223,7 @@ def hsic_test(
     check_options(estimator, null, n_permutations, early_stop)
     generator = as_rng(rng)
     given = paired(X, Y, kernel_x, kernel_y, sample_weight)
-    return pair_test(
+    result = pair_test(
         given,
         n_permutations,
         generator,
@@ -231,6 +234,7 @@ def hsic_test(
         early_stop=early_stop,
         rank=rank,
     )
+    return replace(result, origin=partial(result.origin, variables=(X, Y)))
 
 
 def check_options(estimator: Any, null: Any, n_permutations: Any, early_stop: Any) -> None:
@@ -280,6 +284,20 @@ def pair_test(
         "kernel_y": given.kernel_y,
         "characteristic": bool(given.kernel_x.characteristic and given.kernel_y.characteristic),
     }
+    origin = partial(
+        explain_pair,
+        given=given,
+        variables=(None, None),
+        unbiased=unbiased,
+        null=null,
+        n_permutations=n_permutations,
+        state=state_of(rng),
+        blocks=blocks,
+        strata=strata,
+        rank=rank,
+        batch=n_permutations,
+        place=None,
+    )
     seen = observations(given)
     pair, exponent = seen.pair, sum(seen.exponents)
     require_observations(float(seen.weights.sum()), unbiased)
@@ -292,7 +310,10 @@ def pair_test(
         extra |= {"mean": mean, "variance": variance} | found[4]
         notes = [f"{estimator} HSIC", found[2], *_weight_words(given, seen)]
         statistic = rescaled(found[0], exponent)
-        return TestResult(statistic, found[1], None, ", ".join(notes), 0, (given.n,), extra=extra)
+        words = ", ".join(notes)
+        return TestResult(
+            statistic, found[1], None, words, 0, (given.n,), extra=extra, origin=origin
+        )
     design = Shuffle(
         pair.n,
         blocks=labels_at(blocks, seen.index, given.n, "blocks"),
@@ -309,7 +330,8 @@ def pair_test(
         extra["trace_error"] = tuple(factor.share for factor in way.factors)
         notes.append(f"kernels of {rank_words(extra['rank'])}")
     notes += [way.words] if way.words else []
-    return drawn_result(drawn, ", ".join(notes), (given.n,), extra)
+    result = drawn_result(drawn, ", ".join(notes), (given.n,), extra)
+    return replace(result, origin=partial(origin, place=there))
 
 
 def _refuse(null: str, unbiased: bool, pair: Pair, options: dict[str, Any]) -> None:

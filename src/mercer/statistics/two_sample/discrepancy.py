@@ -149,13 +149,14 @@ class Discrepancy:
         rank: int | None = None,
         rng: np.random.Generator | None = None,
         keep: bool = False,
+        forms: Any = None,
     ):
         self.points, self.estimator = points, estimator
         totals = points.totals()
         self.label = int(totals[1] < totals[0])
         if estimator == "unbiased":
             points.require_two()
-        self.forms = choose_forms(
+        self.forms = forms or choose_forms(
             points.kernel,
             points.Z,
             points.weights,
@@ -164,6 +165,7 @@ class Discrepancy:
             keep=keep,
             place=points.place,
         )
+        self.reach = 1.0  # the statistic is made of means of kernel values, times this
 
     def values(self, V: Any, squares: bool = False) -> np.ndarray:
         """Return the statistic of each label vector; rounding around zero is zero."""

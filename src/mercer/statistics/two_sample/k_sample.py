@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -19,8 +21,10 @@ from mercer.statistics.permutation import (
     drawn_there,
     resample,
     row_labels,
+    state_of,
 )
 from mercer.statistics.two_sample.discrepancy import Discrepancy
+from mercer.statistics.two_sample.explaining import explain_samples
 from mercer.statistics.two_sample.forms import LowRankForms, choose_forms, transposed_product
 from mercer.statistics.two_sample.labels import Labelled, labelled
 from mercer.statistics.two_sample.test import largest_batch
@@ -112,25 +116,39 @@ def k_sample_test(
     points = labelled(list(samples), kernel, sample_weight, names)
     points.require_weights()
     extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
+    origin = partial(
+        explain_samples,
+        samples=samples,
+        names=names,
+        sample_weight=sample_weight,
+        statistic=between,
+        null="permutation",
+        n_permutations=B,
+        kernel=points.kernel,
+        state=state_of(generator),
+        blocks=blocks,
+        strata=strata,
+        rank=rank,
+    )
     points = points.centred()
     design = points.design(blocks, strata)
     pairs = _pair_designs(points, blocks, strata) if pairwise else {}
     batch = max(1, largest_batch(points, B * len(samples)) // len(samples))
-    between = _Between(points, rank, generator, B > batch or early_stop is not None)
+    statistic = _Between(points, rank, generator, B > batch or early_stop is not None)
     method = f"between-sample sum of squares of {len(samples)} samples"
-    forms = between.forms
+    forms = statistic.forms
     if isinstance(forms, LowRankForms):
         method += f" of a Gram matrix of rank {forms.low.rank}"
-        extra |= {"approximation_error": between.approximation_error()} | forms.about()
+        extra |= {"approximation_error": statistic.approximation_error()} | forms.about()
     drawn = resample(
         None,
-        between.evaluate,
+        statistic.evaluate,
         drawn_there(design, forms.place, B),
         B,
         generator,
         early_stop=early_stop,
         largest_batch=batch,
-        resolution=between.resolution,
+        resolution=statistic.resolution,
         data=design.labels,
     )
     if drawn.observed == 0.0:
@@ -147,7 +165,13 @@ def k_sample_test(
             adjusted[i, j] = adjusted[j, i] = p
         extra |= {"pairwise": results, "adjusted": adjusted}
     method += ", permutations" + points.words(blocks, strata, design)
-    return drawn_result(drawn, method, points.sizes, extra)
+    found = drawn_result(drawn, method, points.sizes, extra)
+    return replace(found, origin=partial(origin, batch=batch, place=forms.place))
+
+
+def between(points: Labelled, forms: Any) -> _Between:
+    """Return the statistic of given forms."""
+    return _Between(points, forms=forms)
 
 
 def holm(pvalues: Any) -> np.ndarray:
@@ -169,10 +193,17 @@ def holm(pvalues: Any) -> np.ndarray:
 class _Between:
     """Σ_g v_gᵀKv_g/n_g − tᵀKt/N for the labels given and for many others."""
 
-    def __init__(self, points: Labelled, rank: int | None, rng: np.random.Generator, keep: bool):
+    def __init__(
+        self,
+        points: Labelled,
+        rank: int | None = None,
+        rng: np.random.Generator | None = None,
+        keep: bool = False,
+        forms: Any = None,
+    ):
         self.points = points
         self.count = int(points.labels.max()) + 1
-        self.forms = choose_forms(
+        self.forms = forms or choose_forms(
             points.kernel,
             points.Z,
             points.weights,
@@ -182,7 +213,8 @@ class _Between:
             place=points.place,
         )
         # The statistic is at most N times a mean of kernel values.
-        self.resolution = self.forms.resolution * float(points.weights.sum())
+        self.reach = float(points.weights.sum())
+        self.resolution = self.forms.resolution * self.reach
 
     def evaluate(self, draws: np.ndarray) -> np.ndarray:
         t = self.points.weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,15 @@ from mercer.errors import InvalidInput, speaks, who
 from mercer.operators import gram_of
 from mercer.settings import get_config
 from mercer.statistics.base import TestResult, check_estimator, check_finite, check_null
-from mercer.statistics.permutation import Design, drawn_result, drawn_there, resample
+from mercer.statistics.permutation import (
+    Design,
+    drawn_result,
+    drawn_there,
+    resample,
+    state_of,
+)
 from mercer.statistics.two_sample.discrepancy import Discrepancy, Wild
+from mercer.statistics.two_sample.explaining import explain_samples
 from mercer.statistics.two_sample.forms import FeatureForms, LowRankForms, choose_forms
 from mercer.statistics.two_sample.labels import Labelled, labelled
 
@@ -273,6 +281,22 @@ def compare_samples(
     points = labelled([X, Y], kernel, sample_weight, ["X", "Y"])
     points.require_weights()
     extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
+    origin = partial(
+        explain_samples,
+        samples=(X, Y),
+        names=("X", "Y"),
+        sample_weight=sample_weight,
+        statistic=partial(discrepancy, estimator=estimator),
+        null=null,
+        n_permutations=B,
+        kernel=points.kernel,
+        state=state_of(generator),
+        blocks=blocks,
+        strata=strata,
+        rank=rank,
+        batch=B,
+        place=None,
+    )
     points = points.centred()
     if null in ("gamma", "normal"):
         points = replace(points, place=None)
@@ -287,6 +311,7 @@ def compare_samples(
             "studentised cross-MMD on halves drawn at random, standard normal null (approximate)",
             sizes=points.sizes,
             extra=extra | {"mmd": square},
+            origin=origin,
         )
     if null == "wild":
         _refuse(null, strata=strata)
@@ -307,6 +332,7 @@ def compare_samples(
             method + "gamma null with the exact moments of all permutations (approximate)",
             sizes=points.sizes,
             extra=extra | moments,
+            origin=origin,
         )
     if null == "wild":
         wild = Wild(statistic_of, blocks)
@@ -332,7 +358,13 @@ def compare_samples(
         data=data,
     )
     statistic_of.checked(drawn.observed)
-    return drawn_result(drawn, method, points.sizes, extra)
+    found = drawn_result(drawn, method, points.sizes, extra)
+    return replace(found, origin=partial(origin, batch=batch, place=there))
+
+
+def discrepancy(points: Labelled, forms: Any, estimator: str) -> Discrepancy:
+    """Return the statistic of given forms."""
+    return Discrepancy(points, estimator, forms=forms)
 
 
 def largest_batch(points: Labelled, n_permutations: int) -> int:
