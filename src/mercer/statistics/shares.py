@@ -13,6 +13,7 @@ from mercer.domains import Table, to_host
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, figure, speaks, who
 from mercer.kernels import NoProduct, Terms, terms_of
+from mercer.rkhs import players_of
 from mercer.statistics.base import SLACK, TestResult, studentised
 from mercer.statistics.permutation import generator_at
 
@@ -98,8 +99,8 @@ class TestExplanation:
     n_permutations : int, default=0
         Draws behind the p-values.
     error : float, default=0.0
-        By how much shares may miss the statistic, where a kernel was taken as a mixture of
-        products.
+        By how much shares may be off: rounding, and what is missed where a kernel was taken as a
+        mixture of products.
 
     Examples
     --------
@@ -201,6 +202,37 @@ def columned(X: Any) -> list[str] | None:
     return None
 
 
+def players(
+    terms: Terms, count: int, own: Sequence[str] | None, columns: Any, groups: Any
+) -> tuple[list[tuple[int, ...]], tuple[str, ...]]:
+    """Return the groups of columns that share, and what they are called.
+
+    Parameters
+    ----------
+    terms : Terms
+        The kernel.
+    count : int
+        How many columns there are.
+    own : sequence of str or None
+        Names that the sample has.
+    columns, groups : object
+        As the user gave them.
+    """
+    called = own if columns is None else columns
+    if columns is not None:
+        listed = isinstance(columns, list | tuple | np.ndarray)
+        if not listed or len(columns) != count:
+            raise InvalidInput(
+                f"{who()}: columns={columns!r}; give a name for each of the {count} columns."
+            )
+    listed = isinstance(groups, list | tuple | dict)
+    if groups is not None and not listed:
+        raise InvalidInput(
+            f"{who()}: groups={groups!r}; give lists of columns, such as [['age', 'dose']]."
+        )
+    return players_of(terms, count, called, groups)
+
+
 def product_terms(kernel: Any, points: Any) -> Terms:
     """Return a kernel as a sum of products over columns, or say what to use."""
     names = points.names if isinstance(points, Table) else None
@@ -268,7 +300,7 @@ def told(
     alone : bool
         Whether columns do something alone.
     resolution, scale, error : float
-        Rounding of an entry of T, the largest k(x, x), and what a mixture misses.
+        Rounding of an entry of T, its size by the largest k(x, x), and what a mixture misses.
     telling : callable
         Finds rows.
     """
@@ -310,7 +342,7 @@ def told(
         matrix,
         tuple(shares),
         len(T) - 1,
-        error,
+        error + resolution,
         telling,
     )
 

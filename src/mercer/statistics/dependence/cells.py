@@ -17,7 +17,7 @@ import numpy as np
 from mercer.errors import InvalidInput, who
 from mercer.memory import require_memory, row_blocks
 from mercer.operators import inverses, shuffled_cells
-from mercer.rkhs import EntryShares, Explanation, Function, players_of, rows_with_columns
+from mercer.rkhs import EntryShares, Explanation, Function, rows_with_columns
 from mercer.statistics.base import TestResult
 from mercer.statistics.dependence.shuffled import Contrast, mean_shift
 from mercer.statistics.observations import Observations, labels_at, observations, rescaled
@@ -27,6 +27,7 @@ from mercer.statistics.shares import (
     TestExplanation,
     columned,
     host_draws,
+    players,
     product_terms,
     refuse_rank,
     told,
@@ -48,8 +49,8 @@ class SharedVariable:
         Weights of the rows.
     contrast : bool or None
         Whether matrices are made contrasts, of the unbiased estimate or not; None to centre them.
-    names, groups : object
-        See `TestResult.explain`.
+    own, names, groups : object
+        Names that the sample has, and those of `TestResult.explain`.
     """
 
     def __init__(
@@ -58,13 +59,14 @@ class SharedVariable:
         points: Any,
         weights: np.ndarray,
         contrast: bool | None,
+        own: Any,
         names: Any,
         groups: Any,
     ):
         f = Function(kernel, points, np.zeros(len(weights)))
         Z, _ = rows_with_columns(f, points)
         terms = product_terms(kernel, Z)
-        self.groups, self.names = players_of(terms, Z.shape[1], names, groups)
+        self.groups, self.names = players(terms, Z.shape[1], own, names, groups)
         self.shares, self.points = EntryShares(terms, self.groups, Z), Z
         self.error, self.n = terms.error, len(weights)
         self.largest = float(np.abs(np.asarray(kernel.diag(points), dtype=float)).max())
@@ -152,11 +154,12 @@ def explain_pair(
     names, together = _of_both(columns, "columns"), _of_both(groups, "groups")
     seen = observations(given)
     pair, exponent = seen.pair, sum(seen.exponents)
-    called = [columned(v) if own is None else own for v, own in zip(variables, names, strict=True)]
-    x = SharedVariable(pair.kernel_x, pair.X, seen.weights, unbiased, called[0], together[0])
+    own = [columned(variable) for variable in variables]
+    x = SharedVariable(pair.kernel_x, pair.X, seen.weights, unbiased, own[0], names[0], together[0])
     width = np.shape(pair.Y)[1] if np.ndim(pair.Y) == 2 else 0
-    second = called[1] or [f"y{k}" for k in range(width)] or None
-    y = SharedVariable(pair.kernel_y, pair.Y, np.ones(pair.n), None, second, together[1])
+    second = own[1] or [f"y{k}" for k in range(width)] or None
+    ones = np.ones(pair.n)
+    y = SharedVariable(pair.kernel_y, pair.Y, ones, None, second, names[1], together[1])
     p, q = len(x), len(y)
     draws = n_permutations if null == "permutation" else 0
     require_memory(

@@ -13,7 +13,7 @@ from mercer.errors import InvalidInput, who
 from mercer.kernels import around_mean
 from mercer.memory import require_memory
 from mercer.operators import Place, many_forms, with_first
-from mercer.rkhs import EntryShares, Explanation, Function, explain, players_of, rows_with_columns
+from mercer.rkhs import EntryShares, Explanation, Function, explain, rows_with_columns
 from mercer.settings import get_config
 from mercer.statistics.base import TestResult
 from mercer.statistics.permutation import drawn_there
@@ -21,6 +21,7 @@ from mercer.statistics.shares import (
     TestExplanation,
     columned,
     host_draws,
+    players,
     product_terms,
     refuse_rank,
     told,
@@ -113,8 +114,7 @@ def explain_samples(
     f = Function(points.kernel, points.Z, np.zeros(len(points)))
     Z, _ = rows_with_columns(f, points.Z)
     terms = product_terms(kernel, Z)
-    called = columned(samples[0]) if columns is None else columns
-    groups, called = players_of(terms, Z.shape[1], called, groups)
+    groups, called = players(terms, Z.shape[1], columned(samples[0]), columns, groups)
     source = EntryShares(terms, groups, around_mean(kernel, Z), pairs)
     draws = n_permutations if null in ("permutation", "wild") else 0
     few = _few(len(points), len(points.sizes))
