@@ -190,7 +190,7 @@ def test_explanations_of_sums_and_multiples_of_models():
 def test_a_background_that_memory_does_not_hold_is_refused():
     f, behind = Function(RBF([1.0] * D), POINTS, COEF), RNG.normal(size=(20_000, D))
     with mercer.config(memory=20_000_000):
-        with pytest.raises(MemoryError, match="20000 rows of the background.*fewer rows"):
+        with pytest.raises(MemoryError, match=r"20000 rows of the background.*fewer rows"):
             f.explain(X, game="background", background=behind)
         told = f.explain(X, background=behind)
     np.testing.assert_allclose(told.totals, f(X), atol=1e-9)
