@@ -1,10 +1,10 @@
 """Sums of effects against a full kernel: what an answer that can be read costs in error.
 
-Gaussian processes with `Additive(RBF("median"), order=2)` and with a full RBF kernel, which has a
-length scale for each column too, on eight real tables of the arena: the first eight in the alphabet
-that are not held back there, in files of text, of 300 to 1700 rows and four or more numbers. Both
-are tuned by the evidence. Printed are the errors on rows that were not seen, over some splits, and
-how many effects carry 95 % of the variance of the sum.
+Gaussian processes with `Additive(RationalQuadratic("median"), order=2)` and with a full RBF kernel,
+which has a length scale for each column too, on eight real tables of the arena: the first eight in
+the alphabet that are not held back there, in files of text, of 300 to 1700 rows and four or more
+numbers. Both are tuned by the evidence. Printed are the errors on rows that were not seen, over
+some splits, and how many effects carry 95 % of the variance of the sum.
 
     python -m benchmarks.additive [--splits 5] [table ...]
 """
@@ -18,7 +18,7 @@ import warnings
 import numpy as np
 
 from benchmarks.arena.tables import load, read_catalogue
-from mercer import RBF, Additive, GaussianProcessRegressor, effects
+from mercer import RBF, Additive, GaussianProcessRegressor, RationalQuadratic, effects
 
 TABLES = (
     "airfoil",
@@ -39,7 +39,9 @@ def processes(d: int) -> dict[str, GaussianProcessRegressor]:
     """Return both models, of columns with a standard deviation of 1."""
     full = 1.0 * RBF(np.full(d, float(np.sqrt(d))))
     return {
-        "additive": GaussianProcessRegressor(Additive(RBF("median"), order=2), mean="constant"),
+        "additive": GaussianProcessRegressor(
+            Additive(RationalQuadratic("median"), order=2), mean="constant"
+        ),
         "full": GaussianProcessRegressor(full, mean="constant"),
     }
 
@@ -84,10 +86,11 @@ def main() -> None:
     given = parser.parse_args()
     head = ("table", "rows", "columns", "additive", "full", "ratio", "effects", "s", "s full")
     print("{:<18}{:>6}{:>9}{:>11}{:>11}{:>8}{:>9}{:>8}{:>8}".format(*head))
-    good = 0
+    good, near = 0, 0
     for name in given.tables or TABLES:
         told = judged(name, given.splits)
         ratio = told["additive"] / told["full"]
+        near += ratio <= ALLOWED
         good += ratio <= ALLOWED and told["effects"] <= FEW
         print(
             f"{name:<18}{told['rows']:>6}{told['columns']:>9}{told['additive']:>11.4g}"
@@ -96,8 +99,8 @@ def main() -> None:
             flush=True,
         )
     print(
-        f"{good} of {len(given.tables or TABLES)} tables with an error of at most {ALLOWED} times "
-        f"that of the full kernel and at most {FEW} effects."
+        f"{near} of {len(given.tables or TABLES)} tables have an error of at most {ALLOWED} times "
+        f"that of the full kernel, {good} of them with at most {FEW} effects."
     )
 
 

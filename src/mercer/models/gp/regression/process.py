@@ -272,7 +272,7 @@ class ProcessRegressor(KernelEstimator):
     ) -> np.ndarray:
         """Return by how much the rows lower the variances of functionals ℓ, in units of z².
 
-        Of ℓ(k(xᵢ, ·)), a column for each, and ℓ(xⱼ), a row for each, where x are numbers, and of ℓ(1).
+        From ℓ(k(xᵢ, ·)), a column for each, ℓ(xⱼ), a row for each, where x are numbers, and ℓ(1).
         """
 
     def _posterior_of_shares(self) -> Any:
