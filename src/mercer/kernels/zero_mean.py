@@ -18,7 +18,7 @@ from mercer.domains import (
 )
 from mercer.errors import InvalidInput, who
 from mercer.kernels.algebra import Combination
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, between
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.metric import Radial
 from mercer.kernels.parameters import _short
@@ -224,7 +224,7 @@ class _Side:
             return
         part = self.kernel.kernel
         X, U = part.domain.match(self.X, _like(self.kernel._points(), self.X))
-        self.seen = _between(part, X, U)
+        self.seen = between(part, X, U)
         self.weights = self.seen.asarray(self.kernel.weights)
         self.every = slice(0, len(self.weights))
         step = max(1, ENTRIES // len(self.weights))
@@ -268,11 +268,6 @@ class _Side:
             return (g * self.closed.in_point[some] / self.root)[:, None]
         pulled = self.seen.pull_points(some, self.every, g[:, None] * self.weights)
         return pulled / self.root
-
-
-def _between(kernel: Kernel, X: Any, Y: Any) -> Bound:
-    """Return a kernel between two collections, none of whose points are one."""
-    return kernel._bind(X, Y)
 
 
 def _like(points: Any, X: Any) -> Any:
@@ -484,7 +479,7 @@ class ZeroMean(Combination):
             v, slope = own(width, scale)
             return Mass(v, np.array([slope]))
         U, w = self._points(), np.asarray(self.weights, dtype=np.float64)
-        seen, every = _between(k, U, k.domain.take(U, slice(None))), slice(0, len(w))
+        seen, every = between(k, U, k.domain.take(U, slice(None))), slice(0, len(w))
         v = float(w @ seen.tile(every, every) @ w)
         if not v > NOTHING * float(w @ k._diag(U)):
             return Mass(0.0, np.zeros(len(k.theta)))
