@@ -360,6 +360,10 @@ def test_nothing_to_tell_has_shares_of_zero(X):
         (lambda m, X: effects(m, X, kind="ale"), "legal: 'components'"),
         (lambda m, X: effects(m, X, grid=1), "whole number of 2 or more"),
         (lambda m, X: effects(m, X, ["age"]), "no column 'age'; there are x0, x1, x2"),
+        (lambda m, X: effects(m, X, -np.inf), "a list of names or positions"),
+        (lambda m, X: effects(m, X, [1.5]), "a column, or a tuple of two"),
+        (lambda m, X: effects(m, X, kind=np.ones(2)), "legal: 'components'"),
+        (lambda m, X: effects(KernelRidge(RBF()), X), "not fitted"),
         (lambda m, X: effects(m, X, [5]), "there are 0 to 2"),
         (lambda m, X: effects(m, X, [("x0", "x1", "x2")]), "a tuple of two"),
         (lambda m, X: effects(m, X, [("x0", "x0")]), "two different columns"),
@@ -375,7 +379,7 @@ def test_nothing_to_tell_has_shares_of_zero(X):
 )
 def test_refusals(call, words, X, y):
     model = KernelRidge(RBF()).fit(X, y)
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(ValueError, match=words):  # InvalidInput, or scikit-learn's NotFittedError
         call(model, X)
 
 

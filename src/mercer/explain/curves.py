@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_index
 from mercer.domains import Table, Tables, point_keys, to_host
@@ -226,10 +228,12 @@ def effects(
     array([-0.7,  1.3])
     """
     check_index(grid, "grid", 2)
-    if kind is not None and kind not in KINDS:
+    if kind is not None and not (isinstance(kind, str) and kind in KINDS):
         raise InvalidInput(f"effects: kind={kind!r}; legal: {', '.join(map(repr, KINDS))}.")
     f = model if isinstance(model, Function) else getattr(model, "function_", None)
     if f is None:
+        if isinstance(model, BaseEstimator):
+            check_is_fitted(model)
         if kind in ("components", "accumulated"):
             raise InvalidInput(
                 f"effects: kind={kind!r} needs a model with a function of a kernel, and "
@@ -375,13 +379,18 @@ def _wanted(columns: Any, groups: Sequence[Places], names: Sequence[str]) -> lis
     """Return what a user asked for, as groups of positions; each column by default."""
     if columns is None:
         return [(group,) for group in groups]
-    if isinstance(columns, str | int | np.integer):
+    alone = (str, int, np.integer)
+    if isinstance(columns, alone):
         columns = [columns]
+    odd = isinstance(columns, bool) or not isinstance(columns, Iterable)
+    if odd or isinstance(columns, dict | bytes):
+        raise InvalidInput(f"effects: columns={columns!r}; give a list of names or positions.")
     place = {j: group for group in groups for j in group}
     out: list[Key] = []
     for one in columns:
-        parts = [one] if isinstance(one, str | int | np.integer) else list(one)
-        if not 1 <= len(parts) <= 2:
+        parts: Any = [one] if isinstance(one, alone) else one
+        listed = isinstance(parts, list | tuple) and 1 <= len(parts) <= 2
+        if not listed or not all(isinstance(p, alone) and p is not True for p in parts):
             raise InvalidInput(f"effects: columns={one!r}; give a column, or a tuple of two.")
         found = []
         for part in parts:
