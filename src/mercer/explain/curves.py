@@ -382,8 +382,8 @@ def _wanted(columns: Any, groups: Sequence[Places], names: Sequence[str]) -> lis
     alone = (str, int, np.integer)
     if isinstance(columns, alone):
         columns = [columns]
-    odd = isinstance(columns, bool) or not isinstance(columns, Iterable)
-    if odd or isinstance(columns, dict | bytes):
+    odd = isinstance(columns, bool | dict | bytes) or not isinstance(columns, Iterable)
+    if odd or (isinstance(columns, np.ndarray) and columns.ndim == 0):
         raise InvalidInput(f"effects: columns={columns!r}; give a list of names or positions.")
     place = {j: group for group in groups for j in group}
     out: list[Key] = []
