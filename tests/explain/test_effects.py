@@ -23,7 +23,7 @@ from mercer import (
 )
 from mercer.domains import Table
 from mercer.errors import InvalidInput
-from mercer.explain.curves import accumulated
+from mercer.explain.components import accumulated
 
 
 @pytest.fixture

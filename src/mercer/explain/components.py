@@ -9,12 +9,13 @@ the shares are sums over pairs of points, under the product of the marginal dist
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from mercer.domains import Table
+from mercer.domains import Table, point_keys
 from mercer.domains.tables import select
 from mercer.errors import who
 from mercer.kernels import Term, Terms, factor_values
@@ -222,3 +223,81 @@ def _without_each(values: np.ndarray) -> np.ndarray:
         out[p] *= behind
         behind = behind * values[p]
     return out
+
+
+# ---- Values that are looked at, and slopes added up over them ----
+
+
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of an array or a table."""
+    return X.take(rows) if isinstance(X, Table) else X[rows]
+
+
+def chosen_rows(X: Any, places: Places, count: int) -> np.ndarray:
+    """Return rows at which a column has values of a grid: in their order, or by how often."""
+    part = select(X, list(places))
+    column: Any = part if isinstance(part, np.ndarray) else part.columns[0]
+    if len(places) == 1 and column.dtype.kind in "fiu":
+        column = column.reshape(-1).astype(np.float64)
+        order = np.argsort(column, kind="stable")
+        order = order[~np.isnan(column[order])]
+        new = np.diff(column[order], prepend=np.nan) != 0
+        places_of_new = np.flatnonzero(new)
+        if len(places_of_new) > count:  # at equal distances in rank
+            ranks = np.linspace(0, len(order) - 1, count).round().astype(int)
+            at = np.searchsorted(places_of_new, ranks, side="right") - 1
+            places_of_new = places_of_new[np.unique(at)]
+        return order[places_of_new]
+    keys = point_keys(part)
+    if keys is None:
+        keys = list(range(part.shape[0]))
+    seen: dict[Any, list[int]] = {}
+    for i, key in enumerate(keys):
+        seen.setdefault(key, []).append(i)
+    held = sorted(seen.values(), key=lambda rows: (-len(rows), rows[0]))[:count]
+    if len(places) == 1 and len(seen) <= count:
+        with suppress(TypeError):  # of mixed kinds, which have no order
+            held = sorted(held, key=lambda rows: column[rows[0]])
+    return np.array([rows[0] for rows in held], dtype=int)
+
+
+def grid_values(X: Any, places: Places) -> np.ndarray:
+    """Return what rows hold in a column, or in several of one group: tuples then."""
+    part = select(X, list(places))
+    if len(places) == 1:
+        return part[:, 0] if isinstance(part, np.ndarray) else np.asarray(part.columns[0])
+    columns = list(part.T) if isinstance(part, np.ndarray) else list(part.columns)
+    out = np.empty(part.shape[0], dtype=object)
+    out[:] = list(zip(*columns, strict=True))
+    return out
+
+
+def accumulated(
+    x: np.ndarray, slopes: np.ndarray, weights: np.ndarray, edges: np.ndarray
+) -> np.ndarray:
+    """Return the mean slopes between edges, added up, with mean zero over the rows: (m, t).
+
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        The column.
+    slopes : ndarray of shape (n, t)
+        The slopes of f in it at the rows.
+    weights : ndarray of shape (n,)
+        Weights of the rows, which sum to 1.
+    edges : ndarray of shape (m,)
+        Increasing, from the smallest value to the largest.
+    """
+    if len(edges) < 2:
+        return np.zeros((len(edges), slopes.shape[1]))
+    last = len(edges) - 2
+    bins = np.clip(np.searchsorted(edges, x, side="left") - 1, 0, last)
+    held = np.bincount(bins, weights=weights, minlength=last + 1)
+    means: Any = np.stack(
+        [np.bincount(bins, weights=weights * s, minlength=last + 1) for s in slopes.T], axis=1
+    )
+    means = means / np.where(held > 0, held, 1.0)[:, None]
+    steps = np.concatenate([np.zeros((1, means.shape[1])), means * np.diff(edges)[:, None]])
+    values = np.cumsum(steps, axis=0)
+    level = [weights @ np.interp(x, edges, column) for column in values.T]
+    return values - np.array(level)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,11 +11,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_index
-from mercer.domains import Table, Tables, point_keys, to_host
-from mercer.domains.tables import select
+from mercer.domains import Table, Tables, to_host
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import check_weights, new_points, posterior_of
-from mercer.explain.components import FunctionParts, Key, Places, product_shares
+from mercer.explain.components import (
+    FunctionParts,
+    Key,
+    Places,
+    accumulated,
+    chosen_rows,
+    grid_values,
+    product_shares,
+    take,
+)
 from mercer.kernels import NoProduct, Terms, are_effects, groups_of, terms_of
 from mercer.rkhs import Function, ProductGame, rows_with_columns
 
@@ -332,49 +339,6 @@ def _shares(weight: Any, n: int) -> np.ndarray:
     return np.full(n, 1.0 / n) if w is None else w / w.sum()
 
 
-def take(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows of an array or a table."""
-    return X.take(rows) if isinstance(X, Table) else X[rows]
-
-
-def chosen_rows(X: Any, places: Places, count: int) -> np.ndarray:
-    """Return rows at which a column has values of a grid: in their order, or by how often."""
-    part = select(X, list(places))
-    column: Any = part if isinstance(part, np.ndarray) else part.columns[0]
-    if len(places) == 1 and column.dtype.kind in "fiu":
-        column = column.reshape(-1).astype(np.float64)
-        order = np.argsort(column, kind="stable")
-        order = order[~np.isnan(column[order])]
-        new = np.diff(column[order], prepend=np.nan) != 0
-        places_of_new = np.flatnonzero(new)
-        if len(places_of_new) > count:  # at equal distances in rank
-            ranks = np.linspace(0, len(order) - 1, count).round().astype(int)
-            at = np.searchsorted(places_of_new, ranks, side="right") - 1
-            places_of_new = places_of_new[np.unique(at)]
-        return order[places_of_new]
-    keys = point_keys(part)
-    if keys is None:
-        keys = list(range(part.shape[0]))
-    seen: dict[Any, list[int]] = {}
-    for i, key in enumerate(keys):
-        seen.setdefault(key, []).append(i)
-    held = sorted(seen.values(), key=lambda rows: (-len(rows), rows[0]))[:count]
-    if len(places) == 1 and len(seen) <= count:
-        with suppress(TypeError):  # of mixed kinds, which have no order
-            held = sorted(held, key=lambda rows: column[rows[0]])
-    return np.array([rows[0] for rows in held], dtype=int)
-
-
-def _grid_values(X: Any, places: Places) -> np.ndarray:
-    part = select(X, list(places))
-    if len(places) == 1:
-        return part[:, 0] if isinstance(part, np.ndarray) else np.asarray(part.columns[0])
-    columns = list(part.T) if isinstance(part, np.ndarray) else list(part.columns)
-    out = np.empty(part.shape[0], dtype=object)
-    out[:] = list(zip(*columns, strict=True))
-    return out
-
-
 def _wanted(columns: Any, groups: Sequence[Places], names: Sequence[str]) -> list[Key]:
     """Return what a user asked for, as groups of positions; each column by default."""
     if columns is None:
@@ -447,7 +411,7 @@ def _components(told: _Told, columns: Any, grid: int) -> Effects:
         if told.posterior is not None:
             std = told.std(parts.prior(key, rows), cross, 0.0)
         values = cross @ told.coef
-        places = tuple(_grid_values(Z, g) for Z, g in zip(rows, key, strict=True))
+        places = tuple(grid_values(Z, g) for Z, g in zip(rows, key, strict=True))
         names = tuple(map(told.called, key))
         share = told.shaped(shares[key])
         out.append(Effect(names, places, told.shaped(values), std, share))
@@ -522,7 +486,7 @@ def _partial(told: _Told, columns: Any, grid: int) -> Effects:
         share = None
         if shares is not None and len(key) == 1:
             share = told.shaped(shares[1][groups.index(key[0])])
-        places = tuple(_grid_values(Z, g) for Z, g in zip(held, key, strict=True))
+        places = tuple(grid_values(Z, g) for Z, g in zip(held, key, strict=True))
         names = tuple(map(told.called, key))
         out.append(Effect(names, places, told.shaped(values + offset), std, share))
     return Effects(
@@ -600,7 +564,7 @@ def _asked(asked: _Respondent, columns: Any, grid: int) -> Effects:
                 changed = _with_rows(changed, changed.changed([place], one))
             values[at] = asked.weights @ asked.answers(changed.rows)
         places = tuple(
-            _grid_values(take(asked.rows, chosen), g) for chosen, g in zip(rows, key, strict=True)
+            grid_values(take(asked.rows, chosen), g) for chosen, g in zip(rows, key, strict=True)
         )
         names = tuple(asked.names[j] for (j,) in key)
         out.append(Effect(names, places, values[..., 0] if single else values))
@@ -640,34 +604,3 @@ def _accumulated(told: _Told, columns: Any, grid: int) -> Effects:
         out.append(Effect((told.names[j],), (edges,), told.shaped(values)))
     mean = told.weights @ np.asarray(told.f(told.rows)).reshape(len(told.rows), -1)
     return Effects(tuple(out), told.shaped(mean), "accumulated", told.names)
-
-
-def accumulated(
-    x: np.ndarray, slopes: np.ndarray, weights: np.ndarray, edges: np.ndarray
-) -> np.ndarray:
-    """Return the mean slopes between edges, added up, with mean zero over the rows: (m, t).
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        The column.
-    slopes : ndarray of shape (n, t)
-        The slopes of f in it at the rows.
-    weights : ndarray of shape (n,)
-        Weights of the rows, which sum to 1.
-    edges : ndarray of shape (m,)
-        Increasing, from the smallest value to the largest.
-    """
-    if len(edges) < 2:
-        return np.zeros((len(edges), slopes.shape[1]))
-    last = len(edges) - 2
-    bins = np.clip(np.searchsorted(edges, x, side="left") - 1, 0, last)
-    held = np.bincount(bins, weights=weights, minlength=last + 1)
-    means: Any = np.stack(
-        [np.bincount(bins, weights=weights * s, minlength=last + 1) for s in slopes.T], axis=1
-    )
-    means = means / np.where(held > 0, held, 1.0)[:, None]
-    steps = np.concatenate([np.zeros((1, means.shape[1])), means * np.diff(edges)[:, None]])
-    values = np.cumsum(steps, axis=0)
-    level = [weights @ np.interp(x, edges, column) for column in values.T]
-    return values - np.array(level)
