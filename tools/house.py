@@ -31,8 +31,8 @@ from xml.sax.saxutils import escape
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "mercer"
 
 #: The corridor from the street to the cellar; folders on one floor do not see each other.
-FLOORS = """cli, testing datasets, io plot, selection, models statistics, features, estimator, rkhs,
-    solvers, losses, operators, kernels, engines, jit, domains"""
+FLOORS = """cli, testing datasets, io plot, selection explain, models statistics, features,
+    estimator, rkhs, solvers, losses, operators, kernels, engines, jit, domains"""
 
 # ---- the source ----
 

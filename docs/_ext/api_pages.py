@@ -24,7 +24,7 @@ __all__ = ["FOLDERS", "members", "page", "setup", "stub"]
 #: In the order of the corridor.
 FOLDERS = [
     *("kernels", "domains", "engines", "operators", "losses", "solvers", "rkhs"),
-    *("features", "models", "statistics", "selection", "selection.active", "io", "plot"),
+    *("features", "models", "statistics", "explain", "selection", "selection.active", "io", "plot"),
     *("datasets", "testing", "errors"),
 ]
 ROUTING = r"set_\w+_request|get_metadata_routing"

@@ -7,6 +7,7 @@ from mercer import (
     domains as domains,
     engines as engines,
     errors as errors,
+    explain as explain,
     features as features,
     io as io,
     kernels as kernels,
@@ -24,6 +25,7 @@ from mercer.domains import (
     Graph as Graph,
     RowBlocks as RowBlocks,
 )
+from mercer.explain import effects as effects
 from mercer.features import (
     Nystroem as Nystroem,
     Prototypes as Prototypes,
@@ -39,6 +41,7 @@ from mercer.io import (
 from mercer.kernels import (
     GCD as GCD,
     RBF as RBF,
+    Additive as Additive,
     AttributedPath as AttributedPath,
     BagOfWords as BagOfWords,
     Categorical as Categorical,

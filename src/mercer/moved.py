@@ -15,7 +15,8 @@ MOVED = {
     "graph_input=graphs.read graph_value=graphs.value nodes=graphs.nodes numbers=vectors "
     "objects=points row_blocks=blocks.rows",
     "features": "columns=tables sparse_counts=counts streamed=..estimator.blocks",
-    "kernels": "global_alignment=time_series matern=radial report=user series=algebra",
+    "kernels": "coregion=numbers global_alignment=time_series matern=radial "
+    "precomputed=constant report=user series=algebra",
     "kernels.graphs": "attributed_path=paths diffusion=nodes neighborhood_hash=histograms "
     "random_walk=walks regularized_laplacian=nodes shortest_path=paths "
     "vertex_histogram=histograms weisfeiler_lehman=histograms",

@@ -27,6 +27,7 @@ FOLDERS = (
     "io",
     "kernels",
     "losses",
+    "explain",
     "models",
     "operators",
     "plot",

@@ -7,6 +7,8 @@ from mercer.estimator.base import (
     defaults_of as defaults_of,
     is_single as is_single,
     kernel_of as kernel_of,
+    new_points as new_points,
+    posterior_of as posterior_of,
     refuse_other_points as refuse_other_points,
     set_params as set_params,
 )

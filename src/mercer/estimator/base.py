@@ -400,6 +400,20 @@ class TakesKernel:
         return self.X_fit_
 
 
+def new_points(model: Any, X: Any) -> Any:
+    """Return new points for a fitted model, read as its `predict` reads them."""
+    return model._check_new(X)
+
+
+def posterior_of(model: Any) -> Any:
+    """Return what a process knows of linear functionals of its function, and its units; or None.
+
+    A function of ℓ(k(xᵢ, ·)), a column for each functional ℓ, of None and of ℓ(1), which returns by
+    how much the rows lower the variances.
+    """
+    return model._posterior_of_shares() if isinstance(model, KernelEstimator) else None
+
+
 @cache
 def defaults_of(cls: Any) -> dict[str, Any]:
     """Return the defaults of the parameters of a class."""

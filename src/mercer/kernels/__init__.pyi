@@ -1,3 +1,4 @@
+from mercer.kernels.additive import Additive as Additive
 from mercer.kernels.algebra import (
     Combination as Combination,
     Exp as Exp,
@@ -14,8 +15,13 @@ from mercer.kernels.base import (
 )
 from mercer.kernels.bound import Bound as Bound
 from mercer.kernels.categories import Categorical as Categorical, Ordinal as Ordinal
-from mercer.kernels.constant import Constant as Constant, White as White, has_white as has_white
-from mercer.kernels.coregion import Coregion as Coregion
+from mercer.kernels.constant import (
+    Constant as Constant,
+    Precomputed as Precomputed,
+    PrecomputedBound as PrecomputedBound,
+    White as White,
+    has_white as has_white,
+)
 from mercer.kernels.counted import (
     Counted as Counted,
     Counts as Counts,
@@ -34,6 +40,7 @@ from mercer.kernels.factors import (
     NoProduct as NoProduct,
     Term as Term,
     Terms as Terms,
+    are_effects as are_effects,
     factor_diagonal as factor_diagonal,
     factor_values as factor_values,
     groups_of as groups_of,
@@ -73,6 +80,7 @@ from mercer.kernels.names import (
 from mercer.kernels.normalized import Normalized as Normalized
 from mercer.kernels.numbers import (
     GCD as GCD,
+    Coregion as Coregion,
     CosineDifference as CosineDifference,
     ExpProduct as ExpProduct,
     GCDOverLCM as GCDOverLCM,
@@ -86,10 +94,6 @@ from mercer.kernels.parameters import (
     require_psd as require_psd,
 )
 from mercer.kernels.periodic import Periodic as Periodic, SpectralMixture as SpectralMixture
-from mercer.kernels.precomputed import (
-    Precomputed as Precomputed,
-    PrecomputedBound as PrecomputedBound,
-)
 from mercer.kernels.radial import (
     RBF as RBF,
     Attraction as Attraction,
@@ -152,10 +156,12 @@ from mercer.kernels.user import (
     Pairwise as Pairwise,
 )
 from mercer.kernels.validity import check_kernel as check_kernel
+from mercer.kernels.zero_mean import ZeroMean as ZeroMean
 
 __all__ = [
     "GCD",
     "RBF",
+    "Additive",
     "AttributedPath",
     "BagOfWords",
     "Categorical",
@@ -224,6 +230,7 @@ __all__ = [
     "WeisfeilerLehmanOptimalAssignment",
     "White",
     "WithMissing",
+    "ZeroMean",
     "as_kernel",
     "auto_kernel",
     "check_kernel",

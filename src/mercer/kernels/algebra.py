@@ -27,10 +27,9 @@ from mercer.domains import (
 from mercer.errors import InvalidInput, MercerError, NotAKernel
 from mercer.kernels.base import Kernel, from_logs
 from mercer.kernels.bound import Bound, CombinedBound
-from mercer.kernels.constant import Constant, ConstantBound
+from mercer.kernels.constant import Constant, ConstantBound, Precomputed
 from mercer.kernels.few import FewPoints
 from mercer.kernels.geometry import Geometry, geometry_of
-from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.scales import median_distance
 from mercer.kernels.spectral import Convolution, Mixture, spectral_measure
 
@@ -52,6 +51,10 @@ class Combination(Kernel):
 
     def _kernels(self) -> list[Kernel]:
         return [getattr(self, name) for name in self._parts]
+
+    def _of(self, kernels: list[Kernel]) -> Self:
+        """Return the same combination of other kernels."""
+        return self._replace(dict(zip(self._parts, kernels, strict=True)))
 
     def _check_params(self) -> None:
         for name in self._parts:
@@ -183,17 +186,15 @@ class Combination(Kernel):
         X = self.domain.check(X)
         if self._grouped and sample_weight is not None:
             sample_weight = np.repeat(sample_weight, X.sizes)  # each has the weight of its group
-        parts = zip(self._parts, self._kernels(), strict=True)
-        fitted = {n: k.fit_params(self._seen_by(k, X), sample_weight) for n, k in parts}
-        return self._replace(fitted)
+        fitted = [k.fit_params(self._seen_by(k, X), sample_weight) for k in self._kernels()]
+        return self._of(fitted)
 
     def _fit_blocks(self, rows: RowBlocks, some: Callable[..., tuple[Any, Any]]) -> Self:
         if self._grouped or type(self).fit_params is not Combination.fit_params:
             return super()._fit_blocks(rows, some)
-        parts = zip(self._parts, self._kernels(), strict=True)
         rows = rows.with_points(self.domain.check)
-        seen = {n: (k, rows.with_points(partial(self._seen_by, k))) for n, k in parts}
-        return self._replace({n: k._fit_blocks(part, some) for n, (k, part) in seen.items()})
+        seen = [(k, rows.with_points(partial(self._seen_by, k))) for k in self._kernels()]
+        return self._of([k._fit_blocks(part, some) for k, part in seen])
 
     @property
     def theta(self) -> np.ndarray:
@@ -623,8 +624,7 @@ def with_median(kernel: Kernel, X: Any, weights: np.ndarray | None) -> Kernel:
     Length scales that distances do not decide, such as that of a periodic kernel, stay.
     """
     if isinstance(kernel, Combination):
-        inside = zip(kernel._parts, kernel._inside(X), strict=True)
-        return kernel._replace({name: with_median(k, Z, weights) for name, (k, Z) in inside})
+        return kernel._of([with_median(k, Z, weights) for k, Z in kernel._inside(X)])
     if "length_scale" not in dict(kernel._own()):
         return kernel
     try:

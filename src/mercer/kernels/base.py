@@ -439,6 +439,11 @@ def from_logs(theta: np.ndarray, now: np.ndarray) -> np.ndarray:
     return np.where(theta == np.log(now), now, np.exp(theta))
 
 
+def between(kernel: Kernel, X: Any, Y: Any) -> Bound:
+    """Return a kernel bound to two collections, none of whose points are one."""
+    return kernel._bind(X, Y)
+
+
 def unproven(kernel: Any) -> bool:
     """Whether nothing but the user's word makes this a kernel."""
     return not kernel._proven or any(map(unproven, kernel._kernels()))

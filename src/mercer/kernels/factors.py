@@ -19,6 +19,7 @@ import numpy as np
 from mercer.domains import Numbers, Vectors
 from mercer.domains.tables import select
 from mercer.errors import InvalidInput
+from mercer.kernels.additive import Additive
 from mercer.kernels.algebra import Exp, Power, Product, Series, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.categories import Categorical, Ordinal
@@ -31,6 +32,7 @@ from mercer.kernels.normalized import Normalized
 from mercer.kernels.periodic import Periodic
 from mercer.kernels.radial import RBF, Matern, PowerExponential, RationalQuadratic
 from mercer.kernels.transforms import InMetric, OnColumns
+from mercer.kernels.zero_mean import ZeroMean
 
 MOST = 1024  # terms of a kernel
 NODES = 96  # scales from which those of a mixture are chosen
@@ -219,6 +221,20 @@ def _(kernel: Series, columns: Columns) -> Terms:
         scaled = tuple(replace(t, weight=float(c) * t.weight) for t in power.terms)
         out = out.plus(Terms(scaled, float(c) * power.error)) if c else out
         power = power.times(inner)
+    return out
+
+
+@_terms.register
+def _(kernel: Additive, columns: Columns) -> Terms:
+    sums = [Terms((Term(),)), *[Terms(())] * int(kernel.order)]
+    for part in kernel._kernels():
+        own = _terms(part, columns)
+        plus = [sums[r].plus(sums[r - 1].times(own)) for r in range(1, len(sums))]
+        sums = [sums[0], *plus]
+    out = Terms(())
+    for variance, terms in zip(kernel.variances, sums, strict=True):
+        scaled = tuple(replace(t, weight=float(variance) * t.weight) for t in terms.terms)
+        out = out.plus(Terms(scaled, float(variance) * terms.error)) if variance else out
     return out
 
 
@@ -486,6 +502,17 @@ def _(kernel: WithMissing, columns: Columns) -> Terms:
             raise NoProduct(f"{kernel}")
         terms.append(replace(term, factors=tuple(allowed(f) for f in term.factors)))
     return Terms(tuple(terms), inner.error)
+
+
+# ---- Sums of effects: products of functions of mean zero ----
+
+
+def are_effects(terms: Terms) -> bool:
+    """Whether each term is a product of kernels of functions of mean zero, one a group."""
+    factors = [factor for term in terms.terms for factor in term.factors]
+    alone = all(len(f.kernels) == 1 and not f.inner for f in factors)
+    zero = all(isinstance(k, ZeroMean) for f in factors for k in f.kernels)
+    return bool(factors) and alone and zero and not any(term.degree for term in terms.terms)
 
 
 # ---- Players: columns that are taken together ----

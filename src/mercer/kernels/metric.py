@@ -205,6 +205,31 @@ class Radial(Kernel):
         own = belongs(self, "_profile_in_place")
         return self._profile_in_place(s) if own else self.at_squares(s)
 
+    def slopes_at_gaps(self, gap: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        """Return Σⱼ wⱼ ∂k/∂θ at differences of points of one column, one row for each of them.
+
+        Parameters
+        ----------
+        gap : ndarray of shape (n, m)
+            The differences, which are overwritten.
+        weights : ndarray of shape (m,)
+            The weights w.
+
+        Returns
+        -------
+        ndarray of shape (n, len(theta)) or None
+            None where the metric is not one length scale.
+        """
+        if not (self._by_columns and self._euclidean) or np.size(self.length_scale) > 1:
+            return None
+        gap /= float(np.ravel(self.length_scale)[0])
+        s = np.square(gap, out=gap)
+        shapes = self._true_shape_slopes(s, np)
+        if "length_scale" in self._tunable:
+            shapes["length_scale"] = -2 * s * self._true_slope(s, np)
+        own = [shapes[name] for name, _ in self._own()]
+        return np.stack([part @ weights for part in own], axis=1) if own else np.zeros((len(s), 0))
+
     @property
     def _by_columns(self) -> bool:
         """Whether the metric is one length scale for all columns, or one for each."""

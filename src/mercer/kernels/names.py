@@ -9,10 +9,10 @@ from sklearn.base import clone
 
 from mercer.errors import InvalidInput, who
 from mercer.kernels.base import Kernel
+from mercer.kernels.constant import Precomputed
 from mercer.kernels.dot import Cosine, Exponential, Linear, Polynomial
 from mercer.kernels.laplacian import Laplacian
 from mercer.kernels.periodic import Periodic
-from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.transforms import OnColumns
 from mercer.kernels.user import FromFunction
@@ -153,5 +153,9 @@ def _owner(kernel: Any, way: str) -> str:
     for step in way.split("__") if way else ():
         if isinstance(kernel, OnColumns):
             columns = f" on {kernel.columns!r}"
-        kernel = getattr(kernel, step)
+        if isinstance(kernel, list | tuple):
+            kernel = kernel[int(step)]
+            columns = "" if isinstance(kernel, OnColumns) else f" on column {step}"
+        else:
+            kernel = getattr(kernel, step)
     return f"{type(kernel).__name__}{columns}"

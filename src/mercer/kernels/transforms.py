@@ -60,6 +60,14 @@ class MappedBound(CombinedBound):
         """Return what a device multiplies by: the matrix is that of the images."""
         return self.parts[0].fused()
 
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile, for which no kernel value is needed here."""
+        return self.parts[0].pull_theta(rows, cols, C)
+
+    def pull_theta_with(self, rows: slice, cols: slice, C: Any, tile: Any) -> Any:
+        """Return `pull_theta`, given the kernel values of the tile, which are those of the part."""
+        return self.parts[0].pull_theta_with(rows, cols, C, tile)
+
 
 class WarpedBound(CombinedBound):
     """Tiles of the kernel on f(X); its gradient would need the Jacobian of f."""

@@ -18,6 +18,7 @@ from mercer.rkhs.function import (
     apart as apart,
     first_equal as first_equal,
 )
+from mercer.rkhs.games import ProductGame as ProductGame
 from mercer.rkhs.geometry import (
     center as center,
     distance as distance,

@@ -13,9 +13,9 @@ at random, with the standard error of the mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from math import comb, factorial
 from typing import Any
 
@@ -226,6 +226,73 @@ class ProductGame:
                         out[:, p] += u * v * b[i] * b[j] * product[-1]
         return out
 
+    def worth(self, known: Sequence[Mapping[int, Any]]) -> list[np.ndarray]:
+        """Return v(S) for some sets S of groups, at all combinations of values of their columns.
+
+        Parameters
+        ----------
+        known : list of dict of int to canonical collection
+            For each set the rows that hold the values of each group: m₁ of the first, and so on.
+
+        Returns
+        -------
+        list of ndarray of shape (m₁, …, t)
+            The values; of the empty set, (t,).
+        """
+        t = self.coef.shape[1]
+        out = [np.zeros((*map(_size, rows.values()), t)) for rows in known]
+        for start in range(0, len(self.coef), POINTS):
+            some = slice(start, start + POINTS)
+            part = take(self.points, some)
+            for term in self.terms:
+                piece = _Piece(self, term, part, self.coef[some])
+                for total, rows in zip(out, known, strict=True):
+                    total += piece.worth(rows)
+        return out
+
+    def own_worth(self, known: Sequence[Mapping[int, Any]]) -> list[np.ndarray]:
+        """Return the mean of k(x, x′) over rows x and x′ of the background that share values.
+
+        That is the variance of v(S) under a process of covariance k.
+
+        Parameters
+        ----------
+        known : list of dict of int to canonical collection
+            For each set of groups the rows that hold the values they share, as in `worth`.
+
+        Returns
+        -------
+        list of ndarray of shape (m₁, …)
+            The variances.
+        """
+        out = [np.zeros(tuple(map(_size, rows.values()))) for rows in known]
+        for term in self.terms:
+            apart = term.elements(self.background, self.background)
+            for total, rows in zip(out, known, strict=True):
+                total += self._own_worth(term, apart, rows)
+        return out
+
+    def _own_worth(self, term: Played, apart: np.ndarray, rows: Mapping[int, Any]) -> np.ndarray:
+        places = {player: p for p, player in enumerate(term.players)}
+        here = {places[g] for g in rows if g in places}
+        rest = term.lead()
+        for p in range(len(places)):
+            rest = rest if p in here else times(rest, apart[:, p])
+        w = np.asarray(self.weights)
+        wide = np.broadcast_to(rest, (len(rest), len(w), len(w)))
+        values = np.einsum("kij,i,j->k", wide, w, w)
+        for axis, (group, Z) in enumerate(rows.items()):
+            values = np.broadcast_to(values[..., None], (*values.shape, _size(Z)))
+            if group in places:
+                p = places[group]
+                A = term.element(p, partial(_diagonal, Z))
+                values = times(values, A.reshape(len(A), *[1] * axis, -1))
+        return np.asarray(term.scale * values[-1])
+
+
+def _diagonal(Z: Any, kernel: Any, at: Places) -> np.ndarray:
+    return factor_diagonal(kernel, Z, at)
+
 
 @dataclass(frozen=True)
 class Played:
@@ -268,17 +335,21 @@ class Played:
         self, shape: tuple[int, ...], values: Callable[[Any, Places], np.ndarray]
     ) -> np.ndarray:
         out = np.empty((self.degree + 1, len(self.players), *shape))
-        for p, factors in enumerate(self.factors):
-            a = s = None
-            for factor in factors:
-                for kernel in factor.kernels:
-                    value = values(kernel, factor.columns)
-                    a = value if a is None else a * value
-                for kernel in factor.inner:
-                    value = values(kernel, factor.columns)
-                    s = value if s is None else s + value
-            out[:, p] = exponentials(a, s, self.degree)
+        for p in range(len(self.players)):
+            out[:, p] = self.element(p, values)
         return out
+
+    def element(self, p: int, values: Callable[[Any, Places], np.ndarray]) -> np.ndarray:
+        """Return what the p-th player multiplies by, in powers of z, from values of a kernel."""
+        a = s = None
+        for factor in self.factors[p]:
+            for kernel in factor.kernels:
+                value = values(kernel, factor.columns)
+                a = value if a is None else a * value
+            for kernel in factor.inner:
+                value = values(kernel, factor.columns)
+                s = value if s is None else s + value
+        return exponentials(a, s, self.degree)
 
 
 class _Piece:
@@ -324,6 +395,33 @@ class _Piece:
         if marginal:
             self._kept = [(reduce(np.add, [mean for mean, _ in self._kept]), np.ones(1))]
         return self._kept
+
+    def worth(self, rows: Mapping[int, Any]) -> np.ndarray:
+        """Return the term's part of v(S) at all combinations of rows of the groups in S."""
+        places = {player: p for p, player in enumerate(self.term.players)}
+        here = {places[g] for g in rows if g in places}
+        values = np.zeros((self.term.degree + 1, 1, len(self.points)))
+        for C, b in self.removed():
+            product = self.term.lead()
+            for p in range(C.shape[1]):
+                product = product if p in here else times(product, C[:, p])
+            wide = np.broadcast_to(product, (len(product), len(b), len(self.points)))
+            values += np.einsum("kbi,b->ki", wide, b)[:, None]
+        if not rows:
+            return np.asarray(values[-1, 0] @ self.coef)
+        for axis, (group, Z) in enumerate(rows.items()):
+            shape = [len(values), *values.shape[1 : axis + 1], 1, len(self.points)]
+            values = values.reshape(shape)
+            if group in places:
+                A = self.term.element(places[group], partial(self._values, Z))
+                values = times(values, A.reshape(len(A), *[1] * axis, -1, len(self.points)))
+            else:
+                shape[-2] = _size(Z)
+                values = np.broadcast_to(values, shape)
+        return np.asarray(values[-1] @ self.coef)
+
+    def _values(self, Z: Any, kernel: Any, at: Places) -> np.ndarray:
+        return factor_values(kernel, Z, self.points, at)
 
     def base(self) -> np.ndarray:
         """Return the value of the empty set, Σᵢ αᵢ Π c."""

@@ -138,6 +138,8 @@ def width_of(kernel: Kernel) -> int | None:
     """Return the number of columns that the parameters of a kernel fix, or None."""
     if isinstance(kernel, mk.OnColumns | mk.Warped):
         return None
+    if isinstance(kernel, mk.ZeroMean) and kernel.points is not None:
+        return int(np.shape(kernel.points)[-1])
     if isinstance(kernel, mk.InMetric):
         return int(np.shape(kernel.matrix)[1])
     scale, covariance = (getattr(kernel, n, None) for n in ("length_scale", "covariance"))
@@ -296,6 +298,13 @@ def kernel_examples() -> list[KernelExample]:
         "Normalized": mk.Polynomial(2).normalized(),
         "Normalized-linear": mk.Linear().normalized(),
         "Normalized-sum": (RBF() + mk.Linear()).normalized(),
+        "ZeroMean": mk.ZeroMean(RBF(0.8), points=[[-1.0], [0.2], [1.0]], weights=[0.2, 0.5, 0.3]),
+        "ZeroMean-data": mk.ZeroMean(Matern("median", 2.5)),
+        "ZeroMean-number": mk.ZeroMean(mk.Minimum(), "empirical", [[1.0], [3.0]], [0.6, 0.4]),
+        "ZeroMean-column": mk.ZeroMean(mk.Laplacian(0.7)).on(0) + 0.3 * mk.ZeroMean(RBF()).on(-1),
+        "Additive": mk.Additive(RBF("median")),
+        "Additive-three": mk.Additive(0.7 * mk.RationalQuadratic(), 3, variances=[0.5, 1, 0, 2]),
+        "Additive-normal": mk.Additive(RBF(1.2), measure="normal"),
         "Radial-author": Cauchy([1.0, 0.5]),
         "Radial-author-shape": Tail(1.5, 0.4),
         "Dot-author": ShiftedCube(0.7),
@@ -306,6 +315,14 @@ def kernel_examples() -> list[KernelExample]:
     made += node_text_kernels()
     own = [
         *starmap(KernelExample, made),
+        KernelExample(
+            "Additive-columns",
+            mk.Additive(
+                [RBF(0.9), mk.Laplacian(), 2.0 * RBF("median")], 2, "empirical", [0, 1, 0.5]
+            ),
+            wide,
+        ),
+        KernelExample("Additive-uniform", mk.Additive(RBF(), 1, "uniform"), wide),
         KernelExample("Warped", RBF().warp(halved), wide),
         KernelExample("Warped-linear", mk.Linear().warp(halved), wide),
         KernelExample("ScaledBy", RBF().scale_by(first_plus_two), wide),

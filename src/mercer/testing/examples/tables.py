@@ -103,6 +103,12 @@ def _rows(rng: np.random.Generator, n: int) -> np.ndarray:
     return out
 
 
+def _with_gaps(rng: np.random.Generator, n: int) -> np.ndarray:
+    X = rng.standard_normal((n, 3))
+    X[rng.random((n, 3)) < 0.2] = np.nan
+    return X
+
+
 def _levels(rng: np.random.Generator, n: int) -> list:
     return rng.choice(np.array([*LEVELS, None], dtype=object), n).tolist()
 
@@ -119,6 +125,13 @@ def table_kernels() -> list[tuple[str, Kernel, Sampler | None]]:
         + mk.Ordinal(LEVELS, 2.0).on("severity")
         + mk.Spectrum(2).normalized().with_missing().on("sequence")
     )
+    effects = mk.Additive(
+        [
+            RBF(9.0).with_missing().on("age"),
+            0.5 * mk.Categorical(0.3).on("site"),
+            mk.Spectrum(2).normalized().with_missing().on("sequence"),
+        ]
+    )
     issue = RBF().on(["age", "dose"]) * mk.Categorical().on("site") + mk.Spectrum(3).on("sequence")
     return [
         ("Categorical", mk.Categorical(), None),
@@ -132,6 +145,9 @@ def table_kernels() -> list[tuple[str, Kernel, Sampler | None]]:
         ("WithMissing-number", mk.Minimum().with_missing(fill=1.0, agreement=0.7), None),
         ("WithMissing-words", mk.Spectrum(2).with_missing(), None),
         ("WithMissing-fill", mk.Subsequence(2, 0.7).with_missing("ab", agreement=0.3), None),
+        ("Additive-clinic", effects, sample_clinic),
+        ("Additive-rows", mk.Additive([RBF(), mk.Categorical(0.5), RBF()], 3), _rows),
+        ("Additive-missing", mk.Additive(RBF().with_missing()), _with_gaps),
         ("OnColumns-clinic", clinic, sample_clinic),
         ("OnColumns-mixed", issue, _complete),
         ("OnColumns-rows", RBF().on([0, 2]) * mk.Categorical(0.5).on(1), _rows),

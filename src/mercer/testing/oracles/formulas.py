@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,66 @@ def _series(k: Any, x: Any, y: Any) -> float:
     return math.fsum(float(c) * value**m for m, c in enumerate(k.coefficients))
 
 
+def _zero_mean(k: Any, x: Any, y: Any) -> float:
+    """Return k(x, y) − c(x)c(y)/v, the means by sums over points of the measure."""
+    nodes, weights, means, v = _means(k)
+
+    def mean(p: Any) -> float:
+        key = p.tobytes() if isinstance(p, np.ndarray) else p
+        if key not in means:
+            terms = (w * oracle(k.kernel, p, u) for u, w in zip(nodes, weights, strict=True))
+            means[key] = math.fsum(terms)
+        return means[key]
+
+    value = oracle(k.kernel, x, y)
+    return value - mean(x) * mean(y) / v if v else value
+
+
+_KNOWN: list[tuple[Any, tuple]] = []  # kernels, and what they have in common for all points
+
+
+def _means(k: Any) -> tuple[list[Any], list[float], dict[Any, float], float]:
+    """Return points of the measure, their weights, mean values by points, and v, 0 for none."""
+    for kernel, known in _KNOWN:
+        if kernel is k:
+            return known
+    nodes, weights = _measure(k)
+    pairs = [
+        (w * u, oracle(k.kernel, a, b))
+        for a, w in zip(nodes, weights, strict=True)
+        for b, u in zip(nodes, weights, strict=True)
+    ]
+    v = math.fsum(share * value for share, value in pairs)
+    largest = max(oracle(k.kernel, a, a) for a in nodes)
+    _KNOWN.append((k, (nodes, weights, {}, v if v > 1e-12 * largest else 0.0)))
+    del _KNOWN[:-16]
+    return _KNOWN[-1][1]
+
+
+def _measure(k: Any) -> tuple[list[Any], list[float]]:
+    """Return points of a measure and their weights: its own, or Gauss's for one of numbers."""
+    if k.measure == "empirical":
+        nodes = points(k.kernel, k.points)
+        return nodes, [1 / len(nodes)] * len(nodes) if k.weights is None else list(k.weights)
+    a, b = map(float, k.points)
+    if k.measure == "normal":
+        t, w = np.polynomial.hermite_e.hermegauss(60)
+        return [np.array([a + b * s]) for s in t], (w / w.sum()).tolist()
+    t, w = np.polynomial.legendre.leggauss(60)
+    return [np.array([a + (b - a) * (1 + s) / 2]) for s in t], (w / 2).tolist()
+
+
+def _additive(k: Any, x: Any, y: Any) -> float:
+    """Return the sum over all sets of up to Q columns of the products of their kernels."""
+    values = [oracle(part, x, y) for part in k._kernels()]
+    variances = np.ones(k.order + 1) if k.variances is None else k.variances
+    return math.fsum(
+        float(variances[q]) * math.prod(some)
+        for q in range(k.order + 1)
+        for some in combinations(values, q)
+    )
+
+
 #: Class → function(kernel, x, y): the definition, for one pair of points.
 ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     **COUNTED_STRING_FORMULAS,
@@ -285,6 +346,8 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.ScaledBy: _scaled_by,
     mk.Normalized: _normalized,
     mk.SetKernel: mean_map,
+    mk.ZeroMean: _zero_mean,
+    mk.Additive: _additive,
     **SUBSEQUENCE_FORMULAS,
 }
 

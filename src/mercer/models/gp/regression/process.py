@@ -267,10 +267,12 @@ class ProcessRegressor(KernelEstimator):
         return self._mean(X, m), self._variance(kernel, X, m)
 
     @abstractmethod
-    def _explained(self, sections: np.ndarray, moves: np.ndarray | None) -> np.ndarray:
+    def _explained(
+        self, sections: np.ndarray, moves: np.ndarray | None, constant: float = 0.0
+    ) -> np.ndarray:
         """Return by how much the rows lower the variances of functionals ℓ, in units of z².
 
-        Of ℓ(k(xᵢ, ·)), a column for each, and ℓ(xⱼ), a row for each, where x are numbers; ℓ(1) = 0.
+        From ℓ(k(xᵢ, ·)), a column for each, ℓ(xⱼ), a row for each, where x are numbers, and ℓ(1).
         """
 
     def _posterior_of_shares(self) -> Any:

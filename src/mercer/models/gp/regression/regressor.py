@@ -396,11 +396,14 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
         return self._posterior().covariance(X)
 
     @speaks
-    def _explained(self, sections: np.ndarray, moves: np.ndarray | None) -> np.ndarray:
+    def _explained(
+        self, sections: np.ndarray, moves: np.ndarray | None, constant: float = 0.0
+    ) -> np.ndarray:
         fit, basis = self._fit_state(), self._basis()
         known = np.zeros(sections.shape[1])
         if basis is not None:
             R = -(sections.T @ fit.basis_solve)
+            R[:, 0] += constant
             if basis.scale is not None and moves is not None:
                 used = np.flatnonzero(basis.scale)
                 R[:, 1:] += moves[:, used] / basis.scale[used]

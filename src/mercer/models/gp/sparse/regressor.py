@@ -480,7 +480,9 @@ class SparseGaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRe
         np.maximum(diagonal, 0.0, out=diagonal)
         return out
 
-    def _explained(self, sections: np.ndarray, moves: np.ndarray | None) -> np.ndarray:
+    def _explained(
+        self, sections: np.ndarray, moves: np.ndarray | None, constant: float = 0.0
+    ) -> np.ndarray:
         A = solve_triangular(self.inducing_factor_, sections, lower=True)
         B = solve_triangular(self.posterior_factor_, A, lower=True)
         return np.einsum("ij,ij->j", A, A) - np.einsum("ij,ij->j", B, B)
