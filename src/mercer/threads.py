@@ -124,6 +124,22 @@ def blas_for(rows: Any) -> AbstractContextManager:
     return single_threaded_blas(threads) if threads < (os.cpu_count() or 1) else nullcontext()
 
 
+#: Multiplications from which BLAS shares a product with one row, and those up to which one thread
+#: has done it before another, that waits for its turn on a busy core, has begun.
+SHARED, ALONE_IN = 2**13, 2**22
+
+
+def blas_for_values(multiplications: float) -> AbstractContextManager:
+    """Hold BLAS to one thread for a product of microseconds that it would share.
+
+    Parameters
+    ----------
+    multiplications : float
+        How many there are.
+    """
+    return single_threaded_blas() if SHARED < multiplications <= ALONE_IN else nullcontext()
+
+
 #: Kernel values up to which our own threads are not started beside busy cores: who waits for the
 #: last of them waits until it has had its turn.
 FEW_VALUES = 2**22

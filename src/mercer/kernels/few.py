@@ -24,7 +24,8 @@ DIFFERENCES = 2**19  # multiplications up to which differences are taken, pair b
 SQUARE = 100 * 100  # pairs up to which all of them are compared: SciPy's half begins slowly
 PAIRS = 2**18  # multiplications of two collections up to which nothing need be prepared
 ALONE = 2**24  # multiplications of one collection that one thread of BLAS does
-UNSHARED = 2**18  # multiplications that BLAS does not share among its threads
+UNSHARED = 2**18  # multiplications of two matrices that BLAS does not share among its threads
+SINGLY = 2**13  # and of a matrix or a row with a row: who shares them waits for a core that is busy
 LEAST, MOST = 1e-300, 1e300  # squares beyond have no inverse, or overflow when added up
 CANCELLATION = 1e-10  # the largest error of squared distances, as parts of the length scale's
 
@@ -162,10 +163,17 @@ def _places(n: int) -> np.ndarray:
 
 def _product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return xyᵀ; large products by one thread of BLAS, so that bits do not depend on threads."""
-    if len(x) * y.size <= UNSHARED:
+    alone = SINGLY if min(len(x), len(y)) == 1 else UNSHARED
+    if len(x) * y.size <= alone:
         return x @ y.T
     with single_threaded_blas():
         return x @ y.T
+
+
+def _energy(X: np.ndarray) -> float:
+    """Return the sum of squares, in parts that BLAS does not share among its threads."""
+    x = X.reshape(-1)
+    return sum(float(np.vdot(p, p)) for p in (x[i : i + SINGLY] for i in range(0, len(x), SINGLY)))
 
 
 def gram_of_few(kernel: Any, X: Any, Y: Any = None) -> np.ndarray | None:
@@ -187,7 +195,7 @@ def gram_of_few(kernel: Any, X: Any, Y: Any = None) -> np.ndarray | None:
     if not is_few(len(X), len(X if Y is None else Y)):
         return None
     with np.errstate(all="ignore"):  # what is not finite is looked at by others
-        energy = float(np.vdot(X, X)) + (0.0 if Y is None else float(np.vdot(Y, Y)))
+        energy = _energy(X) + (0.0 if Y is None else _energy(Y))
         if not energy < MOST:
             return None
         pairs = FewPoints(X, Y, energy)

@@ -15,6 +15,7 @@ from mercer.kernels import Kernel, Precomputed, as_kernel, check_diagonal, gram_
 from mercer.memory import free_on, named_when_full, require_memory
 from mercer.operators.base import Dense, Index, OnDevice, Operator
 from mercer.settings import get_config
+from mercer.threads import blas_for_values
 
 DOUBLE = np.dtype(np.float64)
 KEPT_PART = 16  # the points of a model are kept prepared up to one part of the budget in so many
@@ -366,12 +367,15 @@ def product_at(model: Any, kernel: Kernel, X: Any, Z: Any, V: np.ndarray) -> np.
     """
     few = isinstance(X, np.ndarray) and len(X) * V.size <= AT_ONCE
     if few and (K := gram_of_few(kernel, X, Z)) is not None:
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"), blas_for_values(K.size):
             product: np.ndarray = K @ V.astype(K.dtype, copy=False)
         if np.isfinite(product).all():
             return product
     bound = _at_new_points(model, kernel, X, Z)
-    return gram_of(kernel, X, Z) @ V if bound is None else np.asarray(matmul(bound, V))
+    if bound is None:
+        return gram_of(kernel, X, Z) @ V
+    with blas_for_values(len(X) * Z.size):
+        return np.asarray(matmul(bound, V))
 
 
 def values_at(model: Any, kernel: Kernel, X: Any, Z: Any) -> np.ndarray | None:
@@ -380,7 +384,10 @@ def values_at(model: Any, kernel: Kernel, X: Any, Z: Any) -> np.ndarray | None:
     if K is not None:
         return K
     bound = _at_new_points(model, kernel, X, Z)
-    return None if bound is None else gram(bound)
+    if bound is None:
+        return None
+    with blas_for_values(len(X) * Z.size):
+        return gram(bound)
 
 
 def _at_new_points(model: Any, kernel: Kernel, X: Any, Z: Any) -> Any:

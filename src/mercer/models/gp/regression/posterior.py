@@ -20,6 +20,7 @@ from mercer.memory import require_memory, row_blocks
 from mercer.operators import Gram, gram_of, values_at
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.linear import mirror, potrf
+from mercer.threads import blas_for_values
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
@@ -62,8 +63,9 @@ class Posterior:
         X, points = self.kernel.domain.match(X, self.points)
         step = min(ROWS, row_blocks(m, 8 * n)[0].stop)
         if m <= step and (cross := values_at(self.fit, self.kernel, X, points)) is not None:
-            values = None if coef is None else _product(cross, coef)
-            self._take(variance, X, cross)
+            with blas_for_values(m * n * n):
+                values = None if coef is None else _product(cross, coef)
+                self._take(variance, X, cross)
             return values, np.maximum(variance, 0.0, out=variance)
         K = gram_of(self.kernel, X, points)
         there = self._on_device(K)
