@@ -25,7 +25,7 @@ from mercer.domains import (
     Graph as Graph,
     RowBlocks as RowBlocks,
 )
-from mercer.explain import effects as effects
+from mercer.explain import effects as effects, importance as importance
 from mercer.features import (
     Nystroem as Nystroem,
     Prototypes as Prototypes,
