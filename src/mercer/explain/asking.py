@@ -26,8 +26,8 @@ def rows_of(X: Any, name: str = "X") -> Any:
     if sp.issparse(X):
         raise InvalidInput(f"{who()}: {name} is sparse; give its columns as {name}.toarray().")
     X = to_host(X, name)
-    if np.ndim(X) == 1 and not hasattr(X, "columns") and not isinstance(X, dict | Table):
-        raise InvalidInput(f"{who()}: {name} has one axis; give rows and columns.")
+    if isinstance(X, list | np.ndarray) and np.ndim(X) < 2:
+        raise InvalidInput(f"{who()}: {name} has {np.ndim(X)} axes; give rows and columns.")
     rows = Tables().check(X, name)
     if rows.shape[0] == 0:
         raise InvalidInput(f"{who()}: {name} has 0 rows; give at least one.")

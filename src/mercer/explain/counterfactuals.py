@@ -16,7 +16,7 @@ from mercer.checks import as_number, check_index
 from mercer.domains import Table
 from mercer.errors import InvalidInput, NotConverged, speaks, users_level
 from mercer.explain.asking import Asked, names_of, places_of, rows_of
-from mercer.rkhs import Function
+from mercer.rkhs import Function, rows_with_columns
 
 FEW = 500  # rows of a background that nobody gave
 COMBINATIONS = 512  # of levels that are all looked at
@@ -138,8 +138,8 @@ def counterfactual(
     >>> X = np.random.default_rng(0).standard_normal((80, 2))
     >>> model = KernelLogisticRegression(RBF(2.0), alpha=0.1).fit(X, X[:, 0] > 0)
     >>> told = counterfactual(model, X[0], target=False, columns=[0])
-    >>> print(told.changes[0].column, round(told.changes[0].after, 1), told.answer)
-    x0 0.0 False
+    >>> told.changes[0].column, told.changes[0].after < X[0, 0], bool(told.answer)
+    ('x0', True, False)
     """
     rows, pool = _pool(model, x, background)
     names = names_of(model, pool)
@@ -172,22 +172,24 @@ def _word(value: Any) -> str:
 def _pool(model: Any, x: Any, background: Any) -> tuple[Any, Any]:
     """Return the row, and a collection of it and the background."""
     if background is None:
-        background = getattr(model, "X_fit_", None)
-        if background is None:
+        f = getattr(model, "function_", None)
+        if not isinstance(f, Function) or hasattr(model, "encoder_") or not len(f):
             raise InvalidInput(
                 f"counterfactual: {type(model).__name__} keeps no rows; give background=X, such as "
                 "the rows of the fit."
             )
-        n = background.shape[0] if hasattr(background, "shape") else len(background)
+        background, n = rows_with_columns(f, f.points)[0], len(f)
         if n > FEW:
             some = np.linspace(0, n - 1, FEW).astype(int)
-            background = background.take(some) if isinstance(background, Table) else background[some]
+            background = (
+                background.take(some) if isinstance(background, Table) else background[some]
+            )
     many = rows_of(background, "background")
     if isinstance(x, Mapping):
         x = {name: value if np.ndim(value) else [value] for name, value in x.items()}
-    elif hasattr(x, "to_frame") and np.ndim(x) == 1:  # a row of a frame
+    elif hasattr(x, "to_frame") and not hasattr(x, "columns"):  # a row of a frame
         x = x.to_frame().T.infer_objects()
-    elif not hasattr(x, "columns") and np.ndim(x) == 1:
+    elif isinstance(x, list | tuple | np.ndarray) and np.ndim(x) == 1:
         one = np.asarray(x)
         x = one[None] if one.dtype.kind in "fiub" else [list(x)]
     rows = rows_of(x, "x")
@@ -509,7 +511,7 @@ class _Search:
             drawn = [self.drawn_back(t, lev) for t in held]
             one, two = min(drawn, key=lambda each: self.distance(*each))
             return one, two, True
-        return z, lev, False
+        return np.where(self.whole, np.rint(z), z), lev, False
 
     def starts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return rows from which the search begins: x, x with other levels, rows of the pool."""
@@ -672,7 +674,7 @@ def _ends(ends: Any, name: str) -> tuple[float, float]:
 def _codes(column: np.ndarray, number: bool) -> tuple[np.ndarray, list[int]]:
     """Return the level of each row, that of x first, and a row with each level.
 
-    A number that x lacks may be one of nine that occur.
+    A number that x lacks may be one of nine that occur. What is missing elsewhere is no level.
     """
     known: dict[Any, int] = {}
     first: list[int] = []
@@ -685,6 +687,9 @@ def _codes(column: np.ndarray, number: bool) -> tuple[np.ndarray, list[int]]:
         values = [v if v in keep else None for v in column.tolist()]
     for i, value in enumerate(values):
         key = None if value is None or value != value else value
+        if key is None and i > 0:
+            codes[i] = 0  # as x
+            continue
         if key not in known:
             known[key] = len(first)
             first.append(i)
