@@ -416,7 +416,7 @@ def posterior_of(model: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class FitsLeftOut:
     """The fits without each one of the rows ``X_fit_``, from the fit to all of them.
 
     Parameters
@@ -435,7 +435,7 @@ class LeftOut:
     at: Callable[[Any, np.ndarray], np.ndarray]
 
 
-def left_out_of(model: Any) -> LeftOut | None:
+def left_out_of(model: Any) -> FitsLeftOut | None:
     """Return the fits of a model without each of its rows, where they are exact; None of others."""
     return model._fits_left_out() if isinstance(model, KernelEstimator) else None
 
@@ -676,7 +676,7 @@ class KernelEstimator(TakesKernel, BaseEstimator):
         """Return what a process knows of linear functionals of its function; see `explain`."""
         return None
 
-    def _fits_left_out(self) -> LeftOut | None:
+    def _fits_left_out(self) -> FitsLeftOut | None:
         """Return the fits without each of the rows, where one fit tells them exactly."""
         return None
 

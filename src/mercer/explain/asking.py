@@ -81,12 +81,12 @@ def mixed(rows: Any, own: np.ndarray, places: Places, others: np.ndarray) -> Any
         index = np.repeat(own[:, None], rows.shape[1], axis=1)
         index[:, list(places)] = others[:, None]
         return rows.mixed(index)
-    out = rows[own]
-    out[:, list(places)] = rows[np.ix_(others, list(places))]
+    out, columns = rows[own], np.array(places, dtype=int)
+    out[:, columns] = rows[np.ix_(others, columns)]
     return out
 
 
-class Asked:
+class AskedModel:
     """What a model says of rows, in the form in which it takes them.
 
     Parameters

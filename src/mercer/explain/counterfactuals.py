@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 from mercer.checks import as_number, check_index
 from mercer.domains import Table
 from mercer.errors import InvalidInput, NotConverged, speaks, users_level
-from mercer.explain.asking import Asked, names_of, places_of, rows_of
+from mercer.explain.asking import AskedModel, names_of, places_of, rows_of
 from mercer.rkhs import Function, rows_with_columns
 
 FEW = 500  # rows of a background that nobody gave
@@ -143,7 +143,7 @@ def counterfactual(
     """
     rows, pool = _pool(model, x, background)
     names = names_of(model, pool)
-    goal = _Goal(model, Asked(model, x if background is None else background), target, output)
+    goal = _Goal(model, AskedModel(model, x if background is None else background), target, output)
     before = goal.answer(rows)
     if goal.met(rows)[0]:
         return Counterfactual(rows, (), 0.0, before, before)
@@ -215,10 +215,12 @@ def _pool(model: Any, x: Any, background: Any) -> tuple[Any, Any]:
 class _Goal:
     """Values of a model, and the margins A·values + b by which they meet a target."""
 
-    def __init__(self, model: Any, asked: Asked, target: Any, output: int | None):
+    def __init__(self, model: Any, asked: AskedModel, target: Any, output: int | None):
         self.model, self.asked, self.target = model, asked, target
         self.classes = list(model.classes_) if is_classifier(model) else None
-        self.output, self.function, self.slopes = output, None, None
+        self.output = output
+        self.function: Any = None
+        self.slopes: Any = None
         self.A: Any = None
         self.b: Any = None
         if self.classes is not None:
@@ -230,7 +232,7 @@ class _Goal:
                     f"counterfactual: target={target!r} is no class of the model; there are "
                     f"{shown}."
                 )
-            verbs = ("decision_function", "predict_proba")
+            verbs: tuple[str, ...] = ("decision_function", "predict_proba")
             pairs = len(self.classes) > 2 and getattr(model, "multi_class", "") == "ovo"
             if pairs and hasattr(model, "pairwise_decision_function"):
                 verbs = ("pairwise_decision_function", *verbs)
@@ -328,7 +330,6 @@ class _Goal:
 
     def gradient(self, rows: np.ndarray) -> np.ndarray:
         """Return the gradients of the margins at one row, (c, d)."""
-        assert self.function is not None
         G = np.asarray(self.function.gradient(rows), dtype=np.float64).reshape(rows.shape[1], -1)
         G = G if self.slopes is None else G + self.slopes
         G = G if self.output is None else G[:, [self.output]]
@@ -368,7 +369,7 @@ class _Search:
     ):
         self.goal, self.pool, self.names = goal, pool, names
         as_levels = {j for one in _listed(categorical) for j in places_of(one, names)}
-        free = range(len(names))
+        free = list(range(len(names)))
         if columns is not None:
             free = [j for one in _listed(columns) for j in places_of(one, names)]
         limits = {}
@@ -427,8 +428,8 @@ class _Search:
         if isinstance(self.pool, Table):
             index = np.zeros((m, len(self.names)), dtype=int)
             index[:, self.levels] = levels
-            out = self.pool.mixed(index)
-            columns = list(out.columns)
+            table = self.pool.mixed(index)
+            columns = list(table.columns)
             for k, j in enumerate(self.numbers):
                 z = Z[:, k]
                 kind = columns[j].dtype
@@ -436,8 +437,8 @@ class _Search:
                     columns[j] = z.astype(kind) if (z == np.rint(z)).all() else z
                 else:
                     columns[j] = z
-            changed = Table(dict(zip(out.names, columns, strict=True)))
-            changed.declared, changed.named = out.declared, out.named
+            changed = Table(dict(zip(table.names, columns, strict=True)))
+            changed.declared, changed.named = table.declared, table.named
             return changed
         out = np.repeat(self.pool[:1], m, axis=0)
         out[:, self.numbers] = Z

@@ -1,4 +1,4 @@
-"""`importance`: how much worse a model would be without what a column says, left out or held out."""
+"""`importance`: how much worse a model is without what a column says, left out or held out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from mercer.checks import as_rng, check_index
 from mercer.errors import InvalidInput, speaks
 from mercer.estimator import check_labels, check_targets, check_weights, left_out_of
-from mercer.explain.asking import Asked, Places, mixed, names_of, places_of, rows_of
+from mercer.explain.asking import AskedModel, Places, mixed, names_of, places_of, rows_of
 from mercer.rkhs import rows_with_columns
 
 ROWS = 2**14  # rows that a model is asked of at a time
@@ -181,11 +181,11 @@ def importance(
         weights = check_weights(sample_weight, n)
     metric = _Metric(model, scoring, left_out=X is None)
     if X is not None:
-        answers = _asked(Asked(model, X), rows, metric.verb)
+        answers = _asked(AskedModel(model, X), rows, metric.verb)
     w = np.ones(rows.shape[0]) if weights is None else weights
     some = np.flatnonzero(w > 0)
     loss = metric.losses(target[some], w[some])
-    groups = [(j,) for j in range(len(names))]
+    groups: list[Places] = [(j,) for j in range(len(names))]
     if columns is not None:
         if isinstance(columns, str | int | np.integer):
             columns = [columns]
@@ -234,7 +234,7 @@ def _left_out(model: Any, y: Any, sample_weight: Any) -> Any:
     return rows, target, told.weights, answers, names_of(model, rows)
 
 
-def _asked(asked: Asked, rows: Any, verb: str) -> Answers:
+def _asked(asked: AskedModel, rows: Any, verb: str) -> Answers:
     def answers(own: np.ndarray, places: Places, others: np.ndarray) -> np.ndarray:
         values = asked(verb, mixed(rows, own, places, others))
         return values.reshape(len(own), -1)

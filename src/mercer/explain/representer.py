@@ -18,7 +18,9 @@ from mercer.rkhs import Function, apart
 
 @dataclass(frozen=True, eq=False)
 class Representers:
-    r"""Training points that carry predictions: :math:`f(x) = \text{base} + \sum_i \alpha_i k(x_i, x)`.
+    r"""Training points that carry predictions.
+
+    :math:`f(x) = \text{base} + \sum_i \alpha_i k(x_i, x)`.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from mercer.errors import InvalidInput, speaks, who, with_figures
 from mercer.estimator import (
     SMALL,
     KernelEstimator,
-    LeftOut,
+    FitsLeftOut,
     Plan,
     Sample,
     SolverOptions,
@@ -333,7 +333,7 @@ class Ridge(KernelEstimator):
             self._problem(K, "loo")  # refuses what is not the matrix of the fit
         return self._loo_cache.copy()
 
-    def _fits_left_out(self) -> LeftOut | None:
+    def _fits_left_out(self) -> FitsLeftOut | None:
         check_is_fitted(self)
         if vars(self).get("y_fit_") is None or not self.kernel_.domain.holds_points:
             return None
@@ -341,7 +341,7 @@ class Ridge(KernelEstimator):
         at = each_fit(
             self._problem(None, "loo"), self.alpha_, lambda X: np.reshape(to_host(f(X)), (-1, t))
         )
-        return LeftOut(self.y_fit_, self.sample_weight_, at)
+        return FitsLeftOut(self.y_fit_, self.sample_weight_, at)
 
     def _points_again(self, X: Any, verb: str) -> Any:
         points, n = super()._points_again(X, verb), len(self.y_fit_)

@@ -38,7 +38,7 @@ class DualSmoother:
             self.length = float(np.linalg.norm(self.u))
             self.u /= self.length
         self.t = self._project(R @ (p.s[:, None] * p.T[:, outputs]))
-        self._inner: np.ndarray | None = None
+        self.inner: np.ndarray | None = None
 
     @property
     def nbytes(self) -> int:
@@ -72,12 +72,12 @@ class DualSmoother:
     def own_weights(self, X: Any, points: Any, rows: np.ndarray) -> np.ndarray:
         """Return lᵢ(x) of new points, each of a row i of its own, (m,): l(x) = k(x)ᵀM + m₀."""
         p = self.p
-        if self._inner is None:
+        if self.inner is None:
             n = len(self.R)
             require_memory(16 * n * n, f"{who()}: the {n} × {n} inverse", "Fit fewer rows")
             F = self._project(self.R) * p.s
-            self._inner = F.T @ F
-        out = np.einsum("mj,jm->m", cross_gram(p, X, points), self._inner[:, rows])
+            self.inner = F.T @ F
+        out = np.einsum("mj,jm->m", cross_gram(p, X, points), self.inner[:, rows])
         if p.offset:
             out += (p.s * (self.u @ self.R) / self.length)[rows]
         return np.asarray(out)
@@ -134,18 +134,18 @@ class PrimalSmoother:
 
     def weights(self, X: Any, points: Any) -> np.ndarray:
         """Return l(x) of new points, shape (m, n)."""
-        p = self.p
-        phi = p.kernel._features(X)
-        inner = np.asarray(phi @ self.V) - self.mu @ self.V
+        p, inner = self.p, self._inner(X)
         out = (inner @ self.Z[:, : self.V.shape[1]].T) * p.s
         return out + p.w / p.w.sum() if p.offset else out
 
     def own_weights(self, X: Any, points: Any, rows: np.ndarray) -> np.ndarray:
         """Return lᵢ(x) of new points, each of a row i of its own, shape (m,)."""
-        p = self.p
-        inner = np.asarray(p.kernel._features(X) @ self.V) - self.mu @ self.V
+        p, inner = self.p, self._inner(X)
         out = np.einsum("mr,mr->m", inner, self.Z[rows, : self.V.shape[1]]) * p.s[rows]
         return out + p.w[rows] / p.w.sum() if p.offset else out
+
+    def _inner(self, X: Any) -> np.ndarray:
+        return np.asarray(self.p.kernel._features(X) @ self.V) - self.mu @ self.V
 
     def degrees_of_freedom(self) -> float:
         """Return tr ∂f/∂y = tr H."""

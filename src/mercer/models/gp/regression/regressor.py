@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
 from mercer.errors import InvalidInput, speaking_for, speaks, who
-from mercer.estimator import LeftOut, check_same_points, follows_data
+from mercer.estimator import FitsLeftOut, check_same_points, follows_data
 from mercer.models.gp.base import search_options, search_rng
 from mercer.models.gp.regression.data import (
     Basis,
@@ -588,13 +588,13 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
                 noise[:, None] * unit,
             )
 
-    def _fits_left_out(self) -> LeftOut | None:
+    def _fits_left_out(self) -> FitsLeftOut | None:
         self._require_fit()
         if not self.kernel_.domain.holds_points:
             return None
         Z = (self._targets() - self.y_mean_) / self.y_scale_
         at = each_fit(self, self._fit_state(), Z, self._basis(), self._mean)
-        return LeftOut(self._targets(), self.sample_weight_, at)
+        return FitsLeftOut(self._targets(), self.sample_weight_, at)
 
     @speaks
     def _fit_again(self, X: Any, verb: str) -> GaussianFit:
