@@ -1,6 +1,6 @@
 from mercer.estimator.base import (
-    KernelEstimator as KernelEstimator,
     FitsLeftOut as FitsLeftOut,
+    KernelEstimator as KernelEstimator,
     TakesKernel as TakesKernel,
     check_same_points as check_same_points,
     check_targets as check_targets,

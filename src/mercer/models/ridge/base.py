@@ -14,8 +14,8 @@ from mercer.domains import RowBlocks, to_host
 from mercer.errors import InvalidInput, speaks, who, with_figures
 from mercer.estimator import (
     SMALL,
-    KernelEstimator,
     FitsLeftOut,
+    KernelEstimator,
     Plan,
     Sample,
     SolverOptions,
