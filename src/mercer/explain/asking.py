@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Table, Tables, to_host
 from mercer.errors import InvalidInput, who
+from mercer.estimator import NAMELESS
 
 Places = tuple[int, ...]
 
@@ -109,4 +111,6 @@ class AskedModel:
             rows = rows.to_pandas()
             rows.columns = self.types.index
             rows = rows.astype(self.types.to_dict())
-        return np.asarray(to_host(getattr(self.model, verb)(rows)))
+        with warnings.catch_warnings():  # columns of arrays are in the order of the fit
+            warnings.filterwarnings("ignore", message=NAMELESS)
+            return np.asarray(to_host(getattr(self.model, verb)(rows)))

@@ -138,7 +138,7 @@ def counterfactual(
     >>> X = np.random.default_rng(0).standard_normal((80, 2))
     >>> model = KernelLogisticRegression(RBF(2.0), alpha=0.1).fit(X, X[:, 0] > 0)
     >>> told = counterfactual(model, X[0], target=False, columns=[0])
-    >>> told.changes[0].column, told.changes[0].after < X[0, 0], bool(told.answer)
+    >>> told.changes[0].column, bool(told.changes[0].after < X[0, 0]), bool(told.answer)
     ('x0', True, False)
     """
     rows, pool = _pool(model, x, background)
@@ -198,6 +198,8 @@ def _pool(model: Any, x: Any, background: Any) -> tuple[Any, Any]:
     if isinstance(many, Table) and not isinstance(rows, Table) and rows.shape[1] == many.shape[1]:
         rows = Table(dict(zip(many.names, rows.T, strict=True)))
         rows.named = many.named
+    if isinstance(rows, Table) and isinstance(many, np.ndarray):
+        rows = rows.numeric("x")
     if type(rows) is not type(many) or rows.shape[1] != many.shape[1]:
         raise InvalidInput(
             "counterfactual: x and background have other columns; give rows of the same table."
