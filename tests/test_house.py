@@ -11,7 +11,7 @@ BOUNDS = {
     "crowded": 1,
     "short": 12,
     "paragraphs": 12,
-    "one_importer": 53,
+    "one_importer": 56,
     "one_user": 68,
     "gram": 0,
     "owner": 18,

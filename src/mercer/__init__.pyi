@@ -25,7 +25,12 @@ from mercer.domains import (
     Graph as Graph,
     RowBlocks as RowBlocks,
 )
-from mercer.explain import effects as effects
+from mercer.explain import (
+    counterfactual as counterfactual,
+    effects as effects,
+    importance as importance,
+    representers as representers,
+)
 from mercer.features import (
     Nystroem as Nystroem,
     Prototypes as Prototypes,

@@ -1,4 +1,5 @@
 from mercer.estimator.base import (
+    FitsLeftOut as FitsLeftOut,
     KernelEstimator as KernelEstimator,
     TakesKernel as TakesKernel,
     check_same_points as check_same_points,
@@ -7,6 +8,7 @@ from mercer.estimator.base import (
     defaults_of as defaults_of,
     is_single as is_single,
     kernel_of as kernel_of,
+    left_out_of as left_out_of,
     new_points as new_points,
     posterior_of as posterior_of,
     refuse_other_points as refuse_other_points,

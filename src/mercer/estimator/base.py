@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import cache
 from inspect import signature
 from itertools import combinations
@@ -414,6 +415,31 @@ def posterior_of(model: Any) -> Any:
     return model._posterior_of_shares() if isinstance(model, KernelEstimator) else None
 
 
+@dataclass(frozen=True, eq=False)
+class FitsLeftOut:
+    """The fits without each one of the rows ``X_fit_``, from the fit to all of them.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n, t)
+        What the rows were fitted to.
+    weights : ndarray of shape (n,) or None
+        Their weights.
+    at : callable
+        From m points and the positions of m rows of positive weight to values (m, t): at each point
+        those of the fit without its row.
+    """
+
+    targets: np.ndarray
+    weights: np.ndarray | None
+    at: Callable[[Any, np.ndarray], np.ndarray]
+
+
+def left_out_of(model: Any) -> FitsLeftOut | None:
+    """Return the fits of a model without each of its rows, where they are exact; None of others."""
+    return model._fits_left_out() if isinstance(model, KernelEstimator) else None
+
+
 @cache
 def defaults_of(cls: Any) -> dict[str, Any]:
     """Return the defaults of the parameters of a class."""
@@ -648,6 +674,10 @@ class KernelEstimator(TakesKernel, BaseEstimator):
 
     def _posterior_of_shares(self) -> Any:
         """Return what a process knows of linear functionals of its function; see `explain`."""
+        return None
+
+    def _fits_left_out(self) -> FitsLeftOut | None:
+        """Return the fits without each of the rows, where one fit tells them exactly."""
         return None
 
     @property

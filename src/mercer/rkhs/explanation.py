@@ -152,6 +152,14 @@ class Explanation:
         """Mean |φⱼ| over the rows, shape (p,) or (p, t)."""
         return np.abs(self.values).mean(axis=0)
 
+    @property
+    def importances_std(self) -> np.ndarray:
+        """Standard errors of `importances`, as rows are a sample; NaN of one row."""
+        n = len(self)
+        if n < 2:
+            return np.full(self.values.shape[1:], np.nan)
+        return np.asarray(np.abs(self.values).std(axis=0, ddof=1) / np.sqrt(n))
+
     def output(self, which: int | str) -> Explanation:
         """Return the explanation of one output.
 

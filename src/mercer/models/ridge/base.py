@@ -14,6 +14,7 @@ from mercer.domains import RowBlocks, to_host
 from mercer.errors import InvalidInput, speaks, who, with_figures
 from mercer.estimator import (
     SMALL,
+    FitsLeftOut,
     KernelEstimator,
     Plan,
     Sample,
@@ -40,7 +41,12 @@ from mercer.kernels import Kernel
 from mercer.models.ridge.cg import fit_by_cg
 from mercer.models.ridge.exact import LeastSquares
 from mercer.models.ridge.falkon import fit_on_centers, given_centers
-from mercer.models.ridge.left_out import as_groups, degrees_of_freedom, leave_groups_out
+from mercer.models.ridge.left_out import (
+    as_groups,
+    degrees_of_freedom,
+    each_fit,
+    leave_groups_out,
+)
 from mercer.models.ridge.spectrum import RidgeFit
 from mercer.operators import gram_of
 from mercer.solvers import Solution
@@ -326,6 +332,16 @@ class Ridge(KernelEstimator):
         elif K is not None:
             self._problem(K, "loo")  # refuses what is not the matrix of the fit
         return self._loo_cache.copy()
+
+    def _fits_left_out(self) -> FitsLeftOut | None:
+        check_is_fitted(self)
+        if vars(self).get("y_fit_") is None or not self.kernel_.domain.holds_points:
+            return None
+        f, t = self.function_, self.y_fit_.shape[1]
+        at = each_fit(
+            self._problem(None, "loo"), self.alpha_, lambda X: np.reshape(to_host(f(X)), (-1, t))
+        )
+        return FitsLeftOut(self.y_fit_, self.sample_weight_, at)
 
     def _points_again(self, X: Any, verb: str) -> Any:
         points, n = super()._points_again(X, verb), len(self.y_fit_)

@@ -12,7 +12,7 @@ the primal αP = I − H with leverages H of rank D, or D + 1 with an offset.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy.linalg import qr, solve_triangular
 
 from mercer.errors import InvalidInput, who
 from mercer.lapack import dtrtri, heard
-from mercer.memory import row_blocks
+from mercer.memory import require_memory, row_blocks
 from mercer.models.ridge.exact import LEVERAGE, LeastSquares
 from mercer.models.ridge.spectrum import DualSpectrum, PrimalSpectrum, filters
 from mercer.operators import gram_of
@@ -38,6 +38,7 @@ class DualSmoother:
             self.length = float(np.linalg.norm(self.u))
             self.u /= self.length
         self.t = self._project(R @ (p.s[:, None] * p.T[:, outputs]))
+        self.inner: np.ndarray | None = None
 
     @property
     def nbytes(self) -> int:
@@ -67,6 +68,19 @@ class DualSmoother:
         if p.offset:
             out += p.s * (self.u @ self.R) / self.length
         return out
+
+    def own_weights(self, X: Any, points: Any, rows: np.ndarray) -> np.ndarray:
+        """Return lᵢ(x) of new points, each of a row i of its own, (m,): l(x) = k(x)ᵀM + m₀."""
+        p = self.p
+        if self.inner is None:
+            n = len(self.R)
+            require_memory(16 * n * n, f"{who()}: the {n} × {n} inverse", "Fit fewer rows")
+            F = self._project(self.R) * p.s
+            self.inner = F.T @ F
+        out = np.einsum("mj,jm->m", cross_gram(p, X, points), self.inner[:, rows])
+        if p.offset:
+            out += (p.s * (self.u @ self.R) / self.length)[rows]
+        return np.asarray(out)
 
     def degrees_of_freedom(self) -> float:
         """Return tr ∂f/∂y = n − α tr P."""
@@ -120,11 +134,18 @@ class PrimalSmoother:
 
     def weights(self, X: Any, points: Any) -> np.ndarray:
         """Return l(x) of new points, shape (m, n)."""
-        p = self.p
-        phi = p.kernel._features(X)
-        inner = np.asarray(phi @ self.V) - self.mu @ self.V
+        p, inner = self.p, self._inner(X)
         out = (inner @ self.Z[:, : self.V.shape[1]].T) * p.s
         return out + p.w / p.w.sum() if p.offset else out
+
+    def own_weights(self, X: Any, points: Any, rows: np.ndarray) -> np.ndarray:
+        """Return lᵢ(x) of new points, each of a row i of its own, shape (m,)."""
+        p, inner = self.p, self._inner(X)
+        out = np.einsum("mr,mr->m", inner, self.Z[rows, : self.V.shape[1]]) * p.s[rows]
+        return out + p.w[rows] / p.w.sum() if p.offset else out
+
+    def _inner(self, X: Any) -> np.ndarray:
+        return np.asarray(self.p.kernel._features(X) @ self.V) - self.mu @ self.V
 
     def degrees_of_freedom(self) -> float:
         """Return tr ∂f/∂y = tr H."""
@@ -149,6 +170,42 @@ def smoothers(p: LeastSquares, alpha: Any) -> Iterator[DualSmoother | PrimalSmoo
             yield DualSmoother(p, float(value), root * spectrum.U.T, outputs)
         else:
             yield PrimalSmoother(spectrum, float(value), outputs)
+
+
+def each_fit(
+    p: LeastSquares, alpha: Any, values: Callable[[Any], np.ndarray]
+) -> Callable[[Any, np.ndarray], np.ndarray]:
+    """Return the fits without each row, each at points of its own: f₋ᵢ(x) = f(x) − lᵢ(x)rᵢ.
+
+    Parameters
+    ----------
+    p : LeastSquares
+        The problem that was fitted.
+    alpha : float or array
+        The penalty, or one for each output.
+    values : callable
+        From m points to the values f(x), shape (m, t).
+
+    Returns
+    -------
+    callable
+        From m points and the positions of m rows, of positive weight, to values (m, t).
+    """
+    p.check_loo()
+    fits = [(one, p.unit * one.each_left_out()) for one in smoothers(p, alpha)]
+    domain, count = p.kernel.domain, len(p.T)
+
+    def at(X: Any, rows: np.ndarray) -> np.ndarray:
+        out = np.array(values(X), dtype=np.float64)
+        own = rows if p.active is None else np.searchsorted(p.active, rows)
+        for part in row_blocks(len(rows), 32 * count):
+            Z = domain.take(X, part)
+            for one, r in fits:
+                shares = one.own_weights(Z, p.all_X, own[part])
+                out[part][:, one.outputs] -= shares[:, None] * r[own[part]]
+        return out
+
+    return at
 
 
 def cross_gram(p: LeastSquares, X: Any, points: Any) -> np.ndarray:

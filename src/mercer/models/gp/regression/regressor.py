@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer import state
 from mercer.errors import InvalidInput, speaking_for, speaks, who
-from mercer.estimator import check_same_points, follows_data
+from mercer.estimator import FitsLeftOut, check_same_points, follows_data
 from mercer.models.gp.base import search_options, search_rng
 from mercer.models.gp.regression.data import (
     Basis,
@@ -29,7 +29,14 @@ from mercer.models.gp.regression.posterior import (
     variance_slopes,
 )
 from mercer.models.gp.regression.process import ProcessRegressor, plan_process
-from mercer.models.gp.regression.updates import Rows, appended, leave_out, reduced, solved_again
+from mercer.models.gp.regression.updates import (
+    Rows,
+    appended,
+    each_fit,
+    leave_out,
+    reduced,
+    solved_again,
+)
 from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
 from mercer.models.gp.starts import doubts, warn_of_end
 from mercer.models.ridge import as_groups
@@ -580,6 +587,14 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegresso
                 variance[:, None] * unit,
                 noise[:, None] * unit,
             )
+
+    def _fits_left_out(self) -> FitsLeftOut | None:
+        self._require_fit()
+        if not self.kernel_.domain.holds_points:
+            return None
+        Z = (self._targets() - self.y_mean_) / self.y_scale_
+        at = each_fit(self, self._fit_state(), Z, self._basis(), self._mean)
+        return FitsLeftOut(self._targets(), self.sample_weight_, at)
 
     @speaks
     def _fit_again(self, X: Any, verb: str) -> GaussianFit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from mercer.domains import concatenate
 from mercer.errors import InvalidInput, NotPositiveDefinite, speaking_for, speaks, who
 from mercer.estimator import check_targets, check_weights
 from mercer.lapack import dtrtri, heard
-from mercer.memory import require_memory
+from mercer.memory import require_memory, row_blocks
 from mercer.models.gp.regression.data import Problem, check_noise
 from mercer.models.gp.regression.evidence import GaussianFit, explain
+from mercer.operators import gram_of
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.linear import append_rows, delete_rows, drift, factor_again
 
@@ -159,6 +161,40 @@ def _positions(index: Any, n: int) -> np.ndarray:
 
 # Rows of which less than this is left beside the basis decide a coefficient of it alone.
 ALONE = 1e-12
+
+
+def each_fit(
+    model: Any,
+    fit: GaussianFit,
+    Z: np.ndarray,
+    basis: Any,
+    mean: Callable[[Any, int], np.ndarray],
+) -> Callable[[Any, np.ndarray], np.ndarray]:
+    """Return the means given all rows but one, each at points of its own: f₋ᵢ(x) = f(x) − lᵢ(x)rᵢ.
+
+    l(x) = k(x)ᵀQ + h(x)ᵀ(HᵀC⁻¹H)⁻¹HᵀC⁻¹, in the order of the rows ``X_fit_``.
+    """
+    kernel, n = model.kernel_, len(Z)
+    H = np.zeros((n, 0)) if basis is None else basis.columns(model.X_fit_, n)
+    r = (Z - leave_out(fit, Z, H, None)[0]) * model.y_scale_
+    require_memory(16 * n * n, f"{who()}: the {n} × {n} inverse", "Use fewer rows")
+    Q = fit.factor.solve(np.eye(n))
+    G = fit.basis_factor.solve(fit.basis_solve.T) if H.shape[1] else np.zeros((0, n))
+    Q -= fit.basis_solve @ G
+
+    def at(X: Any, rows: np.ndarray) -> np.ndarray:
+        out = np.array(mean(X, len(rows)), dtype=np.float64)
+        for part in row_blocks(len(rows), 32 * n):
+            Y = kernel.domain.take(X, part)
+            K = gram_of(kernel, *kernel.domain.match(Y, model.X_fit_)).to_dense()
+            shares = np.einsum("mj,jm->m", K, Q[:, rows[part]])
+            if len(G):
+                h = basis.columns(Y, len(K))
+                shares += np.einsum("mq,qm->m", h, G[:, rows[part]])
+            out[part] -= shares[:, None] * r[rows[part]]
+        return out
+
+    return at
 
 
 def leave_out(
