@@ -166,7 +166,8 @@ def _processor() -> str:
 def _read(path: Path | None) -> Rates | None:
     """Return the rates of a file; None where it is not there, or not what was written."""
     try:
-        held = json.loads(path.read_text()) if path is not None else None
+        there = path is not None and path.is_file()  # a pipe would be waited for
+        held = json.loads(path.read_text()) if there and path is not None else None
         rates = Rates(**held) if isinstance(held, dict) else None
         good = rates is not None and all(
             type(rate) is float and 1.0 < rate < 1e18 for rate in vars(rates).values()

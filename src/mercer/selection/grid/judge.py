@@ -153,6 +153,6 @@ FORMULAS: dict[str, tuple[Callable, int]] = {
 
 def _formula(asked: Any) -> tuple[Callable, int] | None:
     """Return the formula of a score by its name, or of what a model's own ``score`` counts."""
-    own = {accuracy_score: "accuracy", r2_score: "r2"}
-    name = own.get(asked) if callable(asked) else asked
+    own = {"accuracy": accuracy_score, "r2": r2_score}  # a scorer of one's own may have no hash
+    name = next((n for n, score in own.items() if asked is score), asked)
     return FORMULAS.get(name) if isinstance(name, str) else None
