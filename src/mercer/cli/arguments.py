@@ -14,6 +14,7 @@ from mercer import __version__
 # ---- What a word may be: paths, numbers, counts, shares, sizes; else a usage error ----
 
 
+FIRST = [(0, 10)]  # rows that are explained where none are named
 ANSWERS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
@@ -99,6 +100,19 @@ def seed(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^32 - 1")
     return int(text)
+
+
+def row_range(text: str) -> tuple[int, int | None]:
+    """Return the first row of some and the one behind the last, None for all that follow."""
+    found = re.fullmatch(r"([0-9]{0,18})(:?)([0-9]{0,18})", text)
+    if found is None or text == "":
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a row, such as 7, nor a range, such as 0:20"
+        )
+    first = int(found[1] or 0)
+    if not found[2]:
+        return first, first + 1
+    return first, int(found[3]) if found[3] else None
 
 
 def memory(text: str) -> str:
@@ -221,14 +235,21 @@ def row_options(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--seed", type=seed, default=0, help=f"of {what} (default: 0)")
 
 
-def answer_options(parser: argparse.ArgumentParser) -> None:
-    """Add where a table of answers goes, and what is copied into it."""
+def answer_options(parser: argparse.ArgumentParser, with_report: bool = False) -> None:
+    """Add where a table of answers goes, and what is copied into it.
+
+    A command with a report writes that to standard output, and answers only where it is told to.
+    """
+    other = (
+        "with - CSV on stdout in place of the report" if with_report else "default: CSV to stdout"
+    )
     parser.add_argument(
         "-o",
         "--output",
         type=answer_path,
+        default=False if with_report else None,
         metavar="OUT",
-        help="file to write: .csv, .txt, .tsv (tabs) or .parquet (default: CSV to stdout)",
+        help=f"file to write: .csv, .txt, .tsv (tabs) or .parquet ({other})",
     )
     _add_columns(parser, "--keep", "columns of TABLE to copy in front of the answers")
     parser.add_argument(
@@ -408,6 +429,7 @@ _EPILOG = """\
 examples:
   mercer fit houses.csv --target price -o houses.mercer
   mercer predict houses.mercer new.csv -o prices.csv
+  mercer explain houses.mercer new.csv --rows 0:3
   mercer info houses.mercer
   mercer compare lastyear.csv thisyear.csv --fail-under 0.01
   mercer depend houses.csv --x area rooms --y price
@@ -430,8 +452,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mercer {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    each = (_add_fit, _add_predict, _add_info, _add_compare, _add_depend, _add_cluster, _add_embed)
-    for add in each:
+    of_models = (_add_fit, _add_predict, _add_explain, _add_info)
+    for add in (*of_models, _add_compare, _add_depend, _add_cluster, _add_embed):
         add(commands)
     return parser
 
@@ -528,6 +550,48 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
         "such as 0.9; for models that predict numbers",
     )
     answer_options(parser)
+    table_options(parser)
+
+
+def _add_explain(commands: argparse._SubParsersAction) -> None:
+    parser = command(
+        commands, "explain", "Say which columns made predictions, and how much each added."
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file written by mercer fit")
+    parser.add_argument("table", metavar="TABLE", help=TABLE)
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        type=row_range,
+        default=FIRST,
+        metavar="ROWS",
+        help="rows of TABLE to explain, counted from 0: ranges such as 0:20, numbers, or : for all "
+        "(default: 0:10)",
+    )
+    parser.add_argument(
+        "--game",
+        choices=("marginal", "background", "baseline"),
+        help="what a column is worth that is not known: drawn by itself from the background, with "
+        "the others from one row of it, or left out of the kernel (default: background for models "
+        "of mercer fit, marginal for other models)",
+    )
+    parser.add_argument(
+        "--background",
+        metavar="TABLE",
+        help="table whose rows stand for what is not known, such as that of the fit (default: rows "
+        "of TABLE, or the points that a model keeps)",
+    )
+    parser.add_argument(
+        "--top",
+        type=whole(1),
+        default=5,
+        metavar="N",
+        help="columns to name of each row, those of the largest shares (default: 5)",
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="of orders of columns that are drawn (default: 0)"
+    )
+    answer_options(parser, with_report=True)
     table_options(parser)
 
 

@@ -196,9 +196,7 @@ class ExplanationDisplay(Display):
         room = ROOM * (high - low) or 1.0
         texts = [_signed(w) for w in widths]
         if spread is not None:
-            texts = [
-                f"{t} ± {s:.2g}" if s == s else t for t, s in zip(texts, spread, strict=True)
-            ]
+            texts = [f"{t} ± {s:.2g}" if s == s else t for t, s in zip(texts, spread, strict=True)]
         ax.axvline(base, color=INK, lw=0.8, ls=(0, (5, 3)), zorder=0)
         ax.set_yticks(places, names)
         ax.tick_params(axis="y", length=0)
