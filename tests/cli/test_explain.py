@@ -223,7 +223,7 @@ def test_what_cannot_be_explained_is_refused(fails, misused, house_model, houses
     neighbours = library.KernelNeighborsRegressor(n_neighbors=2)
     frame = pd.DataFrame(house_columns())
     library.save(neighbours.fit(frame[["area", "rooms"]], frame["price"]), tmp_path / "n")
-    assert "has no explain" in fails("explain", tmp_path / "n", houses)
+    assert "no function of a kernel" in fails("explain", tmp_path / "n", houses)
     assert "not both" in misused("explain", house_model, "-", "--background", "-")
     baseline = ("--game", "baseline", "--background", houses)
     assert "no background" in misused("explain", house_model, houses, *baseline)

@@ -81,10 +81,10 @@ def _keeps_no_rows(model: Any) -> bool:
 
 def _game(model: Any, arguments: argparse.Namespace) -> str:
     kind = type(model).__name__
-    if not hasattr(model, "explain"):
+    if not _keeps_no_rows(model) and getattr(model, "function_", None) is None:
         raise InvalidInput(
-            f"{arguments.model}: holds a {kind}, which has no explain; models of mercer fit, and "
-            "kernel models with a function, share their predictions among the columns."
+            f"{arguments.model}: holds a {kind}, which is no function of a kernel; "
+            "models of mercer fit, kernel ridges, machines and Gaussian processes share their predictions among the columns."
         )
     if not _keeps_no_rows(model):
         return arguments.game or "marginal"
