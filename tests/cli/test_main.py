@@ -30,6 +30,7 @@ def start(*arguments, **options):
         (["--help"], "Exit codes: 0 done"),
         (["fit", "--help"], "--target COLUMN"),
         (["predict", "-h"], "--raw-csv"),
+        (["explain", "-h"], "--background TABLE"),
         (["info", "-h"], "MODEL"),
         (["--version"], f"mercer {__version__}\n"),
     ],

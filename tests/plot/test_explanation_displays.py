@@ -1,5 +1,6 @@
 """Pictures of shares and effects draw the numbers that they are given."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_a_waterfall_leads_from_the_base_to_the_value(told, axes):
     steps = edges(bars)
     assert steps[-1][0] == pytest.approx(told.base)
     assert steps[0][1] == pytest.approx(told.totals[7])
-    for above, below in zip(steps[:-1], steps[1:], strict=True):
+    for above, below in pairwise(steps):
         assert above[0] == pytest.approx(below[1])
     largest = told.columns[int(np.abs(told.values[7]).argmax())]
     assert names_of(axes)[0].startswith(f"{largest} = ")
@@ -249,7 +250,7 @@ def test_effects_that_cannot_be_drawn_are_refused(options, message, axes):
     one = effect(("dose",), (x,), np.stack([x, -x], axis=1))
     with pytest.raises(InvalidInput, match=message):
         EffectsDisplay.from_effects([one, one], ax=axes if not options else None, **options)
-    with pytest.raises(InvalidInput, match="mercer.effects"):
+    with pytest.raises(InvalidInput, match=r"mercer\.effects"):
         EffectsDisplay.from_effects([3])
     from matplotlib import pyplot
 

@@ -164,11 +164,13 @@ def _meant(name: str, legal: Iterable[str]) -> str:
 # ---- Arguments that several commands share ----
 
 
+#: What the parsers of commands are added to.
+Commands = argparse._SubParsersAction
 KERNELS = ("rbf", "matern", "rational_quadratic", "laplacian", "linear", "polynomial")
 TABLE = "CSV or Parquet file with a header, or a folder of Parquet files; - is stdin"
 
 
-def command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
+def command(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
     """Add a command and return its parser."""
     parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
     progress = parser.add_mutually_exclusive_group()
@@ -262,7 +264,7 @@ def answer_options(parser: argparse.ArgumentParser, with_report: bool = False) -
 # ---- Arguments of the commands that need no target: compare, depend, cluster and embed ----
 
 
-def _add_compare(commands: argparse._SubParsersAction) -> None:
+def _add_compare(commands: Commands) -> None:
     parser = command(
         commands,
         "compare",
@@ -292,7 +294,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "permutations and of chosen rows, of each table")
 
 
-def _add_depend(commands: argparse._SubParsersAction) -> None:
+def _add_depend(commands: Commands) -> None:
     parser = command(commands, "depend", "Test whether some columns of a table depend on others.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     for name in ("x", "y"):
@@ -312,7 +314,7 @@ def _add_depend(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "permutations and of chosen rows")
 
 
-def _add_cluster(commands: argparse._SubParsersAction) -> None:
+def _add_cluster(commands: Commands) -> None:
     parser = command(commands, "cluster", "Group the rows of a table.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     parser.add_argument(
@@ -335,7 +337,7 @@ def _add_cluster(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "the starts and of chosen rows")
 
 
-def _add_embed(commands: argparse._SubParsersAction) -> None:
+def _add_embed(commands: Commands) -> None:
     parser = command(commands, "embed", "Write the principal components of the rows of a table.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     parser.add_argument(
@@ -458,7 +460,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_fit(commands: argparse._SubParsersAction) -> None:
+def _add_fit(commands: Commands) -> None:
     parser = command(commands, "fit", "Fit, tune and evaluate a kernel model on a table.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
@@ -533,7 +535,7 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     table_options(parser)
 
 
-def _add_predict(commands: argparse._SubParsersAction) -> None:
+def _add_predict(commands: Commands) -> None:
     parser = command(commands, "predict", "Predict the rows of a table with a fitted model.")
     parser.add_argument("model", metavar="MODEL", help="model file written by mercer fit")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
@@ -553,7 +555,7 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
     table_options(parser)
 
 
-def _add_explain(commands: argparse._SubParsersAction) -> None:
+def _add_explain(commands: Commands) -> None:
     parser = command(
         commands, "explain", "Say which columns made predictions, and how much each added."
     )
@@ -595,6 +597,6 @@ def _add_explain(commands: argparse._SubParsersAction) -> None:
     table_options(parser)
 
 
-def _add_info(commands: argparse._SubParsersAction) -> None:
+def _add_info(commands: Commands) -> None:
     parser = command(commands, "info", "Say what is in a model file.")
     parser.add_argument("model", metavar="MODEL", help="model file")

@@ -83,8 +83,8 @@ def _game(model: Any, arguments: argparse.Namespace) -> str:
     kind = type(model).__name__
     if not _keeps_no_rows(model) and getattr(model, "function_", None) is None:
         raise InvalidInput(
-            f"{arguments.model}: holds a {kind}, which is no function of a kernel; "
-            "models of mercer fit, kernel ridges, machines and Gaussian processes share their predictions among the columns."
+            f"{arguments.model}: holds a {kind}, which is no function of a kernel; models of "
+            "mercer fit, kernel ridges, machines and Gaussian processes can be explained."
         )
     if not _keeps_no_rows(model):
         return arguments.game or "marginal"

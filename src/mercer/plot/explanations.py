@@ -419,8 +419,9 @@ class PairsDisplay(Display):
         labels = [plain(cut(name)) for name in names]
         stars = [_stars(self.pvalues, name) for name in names]
         marked = [f"{n} {s}".strip() for n, s in zip(labels, stars, strict=True)]
-        turn = 40 if len(labels) <= NUMBERS else 90
-        ax.set_xticks(range(len(labels)), labels, rotation=turn, ha="right", rotation_mode="anchor")
+        turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        turned = turned if len(labels) <= NUMBERS else {"rotation": 90}
+        ax.set_xticks(range(len(labels)), labels, **turned)
         ax.set_yticks(range(len(labels)), marked)
         ax.tick_params(length=0)
         ax.figure.colorbar(self.image_, ax=ax, label=self.label)
