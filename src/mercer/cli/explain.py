@@ -244,7 +244,7 @@ def _head(
     ]
     if not found.is_number:
         meaning = "shares add up to the model's decision value"
-        classes = getattr(model, "classes_", ())
+        classes = list(getattr(model, "classes_", ()))
         if len(classes) == 2:
             meaning += f": above 0 it says {str(classes[1])!r}, below {str(classes[0])!r}"
         lines.append(("value", meaning))

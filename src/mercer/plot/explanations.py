@@ -148,7 +148,8 @@ class ExplanationDisplay(Display):
                 f"{who()}: a {self.kind} is of one output, and there are {values.shape[2]}; choose "
                 f"one, such as explanation.output({next(iter(names))!r}), or draw kind='bar'."
             )
-        self.bars_, self.points_ = [], []
+        self.bars_: list[Any] = []
+        self.points_: list[Any] = []
         if self.kind == "waterfall":
             if not -len(values) <= check_index(self.row, "row", -len(values)) < len(values):
                 raise InvalidInput(f"{who()}: row={self.row}; legal are 0 to {len(values) - 1}.")
