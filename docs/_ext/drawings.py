@@ -57,6 +57,7 @@ FIGURES = {
     "svm_path": svm.path,
     "svm_tube": svm_values.tube,
     "svm_one_class": svm_values.one_class,
+    "why_effects": why.effects,
     "why_pairs": why.pairs,
     "why_shares": why.shares,
 }

@@ -1,4 +1,4 @@
-"""Figures of the page on explanations: shares of a row and of all rows, and pairs of columns."""
+"""Figures of the page on explanations: shares of a row and of all rows, pairs of columns, effects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes
 import mercer
 from mercer.plot import PairsDisplay
 
-__all__ = ["pairs", "shares"]
+__all__ = ["effects", "pairs", "shares"]
 
 
 def _explained(**options: Any) -> Any:
@@ -34,4 +34,15 @@ def pairs(path: Path) -> None:
     """Draw what two columns do together."""
     figure, (ax,) = plane.new(1, 5.6, 4.4)
     PairsDisplay.from_explanation(_explained(interactions=True), ax=ax)
+    plane.save(figure, path)
+
+
+def effects(path: Path) -> None:
+    """Draw the largest components of a process on some of the patients."""
+    data = load_diabetes(as_frame=True)
+    kernel = mercer.Additive(mercer.RBF("median"), order=2)
+    process = mercer.GaussianProcessRegressor(kernel, mean="constant")
+    process.fit(data.data[:150], data.target[:150])
+    figure, axes = plane.new(3, 9.6, 5.2, rows=2)
+    mercer.effects(process).plot(ax=axes)
     plane.save(figure, path)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mercer import RBF, KernelRidge
+from mercer import RBF, KernelRidge, effects
 from mercer.errors import InvalidInput
 from mercer.plot import EffectsDisplay, ExplanationDisplay, PairsDisplay
 from mercer.rkhs import Explanation
@@ -213,6 +213,19 @@ def test_a_curve_has_its_band(axes):
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), x**2)
     ((vertices,),) = ([path.vertices for path in axes.collections[0].get_paths()],)
     assert vertices[:, 1].max() == pytest.approx(4 + 1.6448536 * 0.5)
+
+
+def test_effects_of_a_model_draw_themselves(axes):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (30, 2))
+    found = effects(KernelRidge(RBF(1.0)).fit(X, X[:, 0] ** 2), X, ["x0", ("x0", "x1")], grid=6)
+    curve, surface = axes.figure.subplots(1, 2)
+    shown = found.plot(ax=[curve, surface])
+    assert isinstance(shown, EffectsDisplay) and shown.axes_ == [curve, surface]
+    np.testing.assert_array_equal(curve.lines[0].get_ydata(), found["x0"].values)
+    drawn = surface.collections[0].get_array()
+    np.testing.assert_array_equal(drawn, found["x0", "x1"].values.T)
+    assert curve.get_ylabel() == "mean of f"
 
 
 def test_each_kind_of_effect_has_its_picture():
