@@ -1,4 +1,4 @@
-"""Figures of the page on explanations: shares of a row and of all rows, pairs of columns, effects."""
+"""Figures of the page on explanations: shares of a row and of all rows, of pairs, effects."""
 
 from __future__ import annotations
 
