@@ -454,7 +454,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mercer {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    of_models = (_add_fit, _add_predict, _add_explain, _add_info)
+    of_models = (_add_fit, _add_predict, _add_explanation, _add_info)
     for add in (*of_models, _add_compare, _add_depend, _add_cluster, _add_embed):
         add(commands)
     return parser
@@ -555,7 +555,7 @@ def _add_predict(commands: Commands) -> None:
     table_options(parser)
 
 
-def _add_explain(commands: Commands) -> None:
+def _add_explanation(commands: Commands) -> None:
     parser = command(
         commands, "explain", "Say which columns made predictions, and how much each added."
     )
