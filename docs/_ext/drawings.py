@@ -17,6 +17,7 @@ import ridge_path
 import samples
 import svm
 import svm_values
+import why
 from sphinx.application import Sphinx
 
 __all__ = ["FIGURES", "setup"]
@@ -56,6 +57,9 @@ FIGURES = {
     "svm_path": svm.path,
     "svm_tube": svm_values.tube,
     "svm_one_class": svm_values.one_class,
+    "why_effects": why.effects,
+    "why_pairs": why.pairs,
+    "why_shares": why.shares,
 }
 
 

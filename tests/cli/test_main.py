@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mercer.cli.fit
-import mercer.cli.info
+import mercer.cli.predict
 from mercer import __version__, threads
 from mercer.cli import main
 
@@ -30,6 +30,7 @@ def start(*arguments, **options):
         (["--help"], "Exit codes: 0 done"),
         (["fit", "--help"], "--target COLUMN"),
         (["predict", "-h"], "--raw-csv"),
+        (["explain", "-h"], "--background TABLE"),
         (["info", "-h"], "MODEL"),
         (["--version"], f"mercer {__version__}\n"),
     ],
@@ -185,7 +186,7 @@ def test_unexpected_errors_show_no_traceback(mercer, monkeypatch, capsys):
     def broken(path):
         raise RuntimeError("two\nlines \x1b[31m")
 
-    monkeypatch.setattr(sys.modules["mercer.cli.info"], "read_model", broken)
+    monkeypatch.setattr(sys.modules["mercer.cli.predict"], "read_model", broken)
     outcome = mercer("info", "m")
     assert outcome.code == 1
     assert outcome.err.startswith("mercer: error: unexpected RuntimeError: two lines  [31m")
@@ -197,13 +198,13 @@ def test_unexpected_errors_show_no_traceback(mercer, monkeypatch, capsys):
 def test_library_warnings_are_one_line(mercer, monkeypatch, house_model):
     import warnings
 
-    real = sys.modules["mercer.cli.info"].read_model
+    real = sys.modules["mercer.cli.predict"].read_model
 
     def noisy(path):
         warnings.warn("slow\nand steady", UserWarning, stacklevel=1)
         return real(path)
 
-    monkeypatch.setattr(sys.modules["mercer.cli.info"], "read_model", noisy)
+    monkeypatch.setattr(sys.modules["mercer.cli.predict"], "read_model", noisy)
     outcome = mercer("info", house_model)
     assert outcome.code == 0
     assert outcome.err == "mercer: warning: slow and steady\n"
@@ -283,7 +284,7 @@ def test_full_disk_behind_stdout(house_model, houses, command):
 
 def test_closed_stdout(house_model):
     environment = os.environ | {"PYTHONPATH": SOURCE}
-    command = f'"{sys.executable}" -m mercer.cli info "{house_model}" >&-'
+    command = f'"{sys.executable}" -m mercer.cli.predict "{house_model}" >&-'
     done = subprocess.run(command, shell=True, env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 

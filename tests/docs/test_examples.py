@@ -305,3 +305,12 @@ def test_clinic(capsys):
     out = run("clinic", capsys)
     numbers, proposed, by_hand = map(float, re.findall(r"R² (-?[\d.]+)", out))
     assert numbers < 0.2 < 0.5 < min(proposed, by_hand)
+
+
+def test_why(capsys):
+    out = run("why", capsys)
+    found, defined = re.search(r"patient 0: (\S+), and by definition (\S+)", out).groups()
+    assert float(found) == pytest.approx(float(defined), abs=1e-8)
+    assert float(re.search(r"in all rows to (\S+)", out)[1]) < 1e-9
+    shares = re.findall(r"standard deviations from its mean: (\S+)", out)
+    assert len(shares) == 4 and "a model of the table as it is" in out

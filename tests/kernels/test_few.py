@@ -243,7 +243,19 @@ def test_formulas_of_others_are_followed():
         def _to_metric(self, X):
             return X * np.array([1.0, 2.0, 0.5]) / self.length_scale
 
+    class Scaled(RBF):
+        def _scale(self, X):
+            return 2.0 * np.ones(X.shape[1])
+
+    class Bound(Constant):
+        def _bind(self, X, Y=None):
+            return RBF(1.0)._bind(X, Y)
+
     X = rows(20)
+    many = np.concatenate([X, rows(1000, seed=1)])
+    for kernel in (Scaled(), Scaled() + 1.0, Bound(0.5), Bound(0.5) ** 2):
+        corner = kernel(many)[:20, :20]  # whatever a class replaces, few points have the same
+        np.testing.assert_allclose(kernel(X), corner, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(Squared()(X), RBF()(X) ** 2, rtol=1e-12)
     stretched = RBF([1.0, 0.5, 2.0])(X)
     np.testing.assert_allclose(Stretched()(X), stretched, rtol=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import mercer
 from mercer import RBF, Constant, KernelRidge, Linear, Matern, Periodic, Polynomial
 from mercer.errors import InvalidInput
+from mercer.models import KernelDensity, KernelNeighborsRegressor
 from mercer.operators import product_at
 from mercer.operators.gram import _ready
 from mercer.testing import kernel_examples
@@ -113,6 +115,12 @@ def test_what_is_kept_follows_the_model():
     model.kernel_.length_scale[0] = 5.0  # in place
     expected = RBF([5.0, 2.0])(New, model.X_fit_) @ model.dual_coef_
     np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-12)
+    model.X_fit_[:5] = model.X_fit_[5:10] + 1.0  # in place too
+    expected = RBF([5.0, 2.0])(New, model.X_fit_) @ model.dual_coef_
+    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-12)
+    model.X_fit_[[0, 1]] = model.X_fit_[[1, 0]]
+    expected = RBF([5.0, 2.0])(New, model.X_fit_) @ model.dual_coef_
+    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-12)
     assert model in _ready
     gone, points = weakref.ref(model), model.X_fit_
     del model
@@ -128,3 +136,17 @@ def test_little_memory_keeps_nothing():
         values = model.predict(X[:9])
     assert model not in _ready
     np.testing.assert_allclose(model.predict(X[:9]), values, rtol=1e-12)
+
+
+def test_what_is_kept_of_neighbours_and_densities_follows_changes_in_place():
+    rng = np.random.default_rng(8)
+    X, y = rng.standard_normal((500, 3)), rng.standard_normal(500)
+    near = KernelNeighborsRegressor(RBF(), n_neighbors=5).fit(X, y)
+    dense = KernelDensity(bandwidth=0.5).fit(X, sample_weight=np.abs(y))
+    for model, ask in ((near, near.predict), (dense, dense.score_samples)):
+        ask(X[:3])
+        model.X_fit_[:] += np.linspace(0.0, 1.0, 500)[:, None]
+        fresh = pickle.loads(pickle.dumps(model))
+        other = fresh.predict if model is near else fresh.score_samples
+        np.testing.assert_allclose(ask(X[:3]), other(X[:3]), rtol=1e-12)
+        np.testing.assert_allclose(ask(X)[:3], ask(X[:3]), rtol=1e-9)

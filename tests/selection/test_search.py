@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as PeerSVC
@@ -179,3 +182,30 @@ def test_models_with_centres_are_scored_as_they_are():
     assert both(few, grid, X, y).best_params_ == {"n_centers": 30}
     assert both(KernelRidge(RBF(1.0), random_state=0), grid, X, y).best_params_ == {"n_centers": 30}
     both(KernelRidgeClassifier(RBF(1.0), n_centers=3, random_state=0), {"alpha": [0.1]}, X, y > 0)
+
+
+def test_single_precision_is_searched_as_it_is_fitted():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5)).astype(np.float32)
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
+    grid = {"alpha": np.logspace(-8, 1, 6)}
+    found = mercer.search(KernelRidge(RBF(1.0)), grid, X, y, cv=4)
+    peer = GridSearchCV(KernelRidge(RBF(1.0)), grid, cv=4).fit(X, y)
+    np.testing.assert_allclose(
+        found.results_["mean_test_score"], peer.cv_results_["mean_test_score"], rtol=1e-5
+    )
+
+
+def test_a_scorer_need_not_have_a_hash():
+    @dataclass
+    class Score:
+        """Equality without a hash."""
+
+        power: float = 1.0
+
+        def __call__(self, model, X, y):
+            return -float(np.mean(np.abs(model.predict(X) - y) ** self.power))
+
+    X, y = numbers(60)
+    found = mercer.search(KernelRidge(RBF(1.0)), {"alpha": [0.1, 1.0]}, X, y, scoring=Score(2.0))
+    assert np.isfinite(found.best_score_)

@@ -14,6 +14,7 @@ from mercer import __version__
 # ---- What a word may be: paths, numbers, counts, shares, sizes; else a usage error ----
 
 
+FIRST = [(0, 10)]  # rows that are explained where none are named
 ANSWERS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
@@ -101,6 +102,19 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def row_range(text: str) -> tuple[int, int | None]:
+    """Return the first row of some and the one behind the last, None for all that follow."""
+    found = re.fullmatch(r"([0-9]{0,18})(:?)([0-9]{0,18})", text)
+    if found is None or text == "":
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a row, such as 7, nor a range, such as 0:20"
+        )
+    first = int(found[1] or 0)
+    if not found[2]:
+        return first, first + 1
+    return first, int(found[3]) if found[3] else None
+
+
 def memory(text: str) -> str:
     """Return a size of memory as it was written."""
     if not re.fullmatch(r"[0-9]+(\.[0-9]*)?\s*[KMGTkmgt]?[iI]?[bB]?", text):
@@ -150,11 +164,13 @@ def _meant(name: str, legal: Iterable[str]) -> str:
 # ---- Arguments that several commands share ----
 
 
+#: What the parsers of commands are added to.
+Commands = argparse._SubParsersAction
 KERNELS = ("rbf", "matern", "rational_quadratic", "laplacian", "linear", "polynomial")
 TABLE = "CSV or Parquet file with a header, or a folder of Parquet files; - is stdin"
 
 
-def command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
+def command(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
     """Add a command and return its parser."""
     parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
     progress = parser.add_mutually_exclusive_group()
@@ -221,14 +237,21 @@ def row_options(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--seed", type=seed, default=0, help=f"of {what} (default: 0)")
 
 
-def answer_options(parser: argparse.ArgumentParser) -> None:
-    """Add where a table of answers goes, and what is copied into it."""
+def answer_options(parser: argparse.ArgumentParser, with_report: bool = False) -> None:
+    """Add where a table of answers goes, and what is copied into it.
+
+    A command with a report writes that to standard output, and answers only where it is told to.
+    """
+    other = (
+        "with - CSV on stdout in place of the report" if with_report else "default: CSV to stdout"
+    )
     parser.add_argument(
         "-o",
         "--output",
         type=answer_path,
+        default=False if with_report else None,
         metavar="OUT",
-        help="file to write: .csv, .txt, .tsv (tabs) or .parquet (default: CSV to stdout)",
+        help=f"file to write: .csv, .txt, .tsv (tabs) or .parquet ({other})",
     )
     _add_columns(parser, "--keep", "columns of TABLE to copy in front of the answers")
     parser.add_argument(
@@ -241,7 +264,7 @@ def answer_options(parser: argparse.ArgumentParser) -> None:
 # ---- Arguments of the commands that need no target: compare, depend, cluster and embed ----
 
 
-def _add_compare(commands: argparse._SubParsersAction) -> None:
+def _add_compare(commands: Commands) -> None:
     parser = command(
         commands,
         "compare",
@@ -271,7 +294,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "permutations and of chosen rows, of each table")
 
 
-def _add_depend(commands: argparse._SubParsersAction) -> None:
+def _add_depend(commands: Commands) -> None:
     parser = command(commands, "depend", "Test whether some columns of a table depend on others.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     for name in ("x", "y"):
@@ -291,7 +314,7 @@ def _add_depend(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "permutations and of chosen rows")
 
 
-def _add_cluster(commands: argparse._SubParsersAction) -> None:
+def _add_cluster(commands: Commands) -> None:
     parser = command(commands, "cluster", "Group the rows of a table.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     parser.add_argument(
@@ -314,7 +337,7 @@ def _add_cluster(commands: argparse._SubParsersAction) -> None:
     _add_rows(parser, "the starts and of chosen rows")
 
 
-def _add_embed(commands: argparse._SubParsersAction) -> None:
+def _add_embed(commands: Commands) -> None:
     parser = command(commands, "embed", "Write the principal components of the rows of a table.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     parser.add_argument(
@@ -408,6 +431,7 @@ _EPILOG = """\
 examples:
   mercer fit houses.csv --target price -o houses.mercer
   mercer predict houses.mercer new.csv -o prices.csv
+  mercer explain houses.mercer new.csv --rows 0:3
   mercer info houses.mercer
   mercer compare lastyear.csv thisyear.csv --fail-under 0.01
   mercer depend houses.csv --x area rooms --y price
@@ -430,13 +454,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mercer {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    each = (_add_fit, _add_predict, _add_info, _add_compare, _add_depend, _add_cluster, _add_embed)
-    for add in each:
+    of_models = (_add_fit, _add_predict, _add_explanation, _add_info)
+    for add in (*of_models, _add_compare, _add_depend, _add_cluster, _add_embed):
         add(commands)
     return parser
 
 
-def _add_fit(commands: argparse._SubParsersAction) -> None:
+def _add_fit(commands: Commands) -> None:
     parser = command(commands, "fit", "Fit, tune and evaluate a kernel model on a table.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
@@ -511,7 +535,7 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     table_options(parser)
 
 
-def _add_predict(commands: argparse._SubParsersAction) -> None:
+def _add_predict(commands: Commands) -> None:
     parser = command(commands, "predict", "Predict the rows of a table with a fitted model.")
     parser.add_argument("model", metavar="MODEL", help="model file written by mercer fit")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
@@ -531,6 +555,48 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
     table_options(parser)
 
 
-def _add_info(commands: argparse._SubParsersAction) -> None:
+def _add_explanation(commands: Commands) -> None:
+    parser = command(
+        commands, "explain", "Say which columns made predictions, and how much each added."
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file written by mercer fit")
+    parser.add_argument("table", metavar="TABLE", help=TABLE)
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        type=row_range,
+        default=FIRST,
+        metavar="ROWS",
+        help="rows of TABLE to explain, counted from 0: ranges such as 0:20, numbers, or : for all "
+        "(default: 0:10)",
+    )
+    parser.add_argument(
+        "--game",
+        choices=("marginal", "background", "baseline"),
+        help="what a column is worth that is not known: drawn by itself from the background, with "
+        "the others from one row of it, or left out of the kernel (default: background for models "
+        "of mercer fit, marginal for other models)",
+    )
+    parser.add_argument(
+        "--background",
+        metavar="TABLE",
+        help="table whose rows stand for what is not known, such as that of the fit (default: rows "
+        "of TABLE, or the points that a model keeps)",
+    )
+    parser.add_argument(
+        "--top",
+        type=whole(1),
+        default=5,
+        metavar="N",
+        help="columns to name of each row, those of the largest shares (default: 5)",
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="of orders of columns that are drawn (default: 0)"
+    )
+    answer_options(parser, with_report=True)
+    table_options(parser)
+
+
+def _add_info(commands: Commands) -> None:
     parser = command(commands, "info", "Say what is in a model file.")
     parser.add_argument("model", metavar="MODEL", help="model file")

@@ -27,6 +27,7 @@ from mercer.cli.report import (
     fit_report,
     inside_kind,
     inside_score,
+    shares_of_columns,
 )
 from mercer.cli.streams import Streamed, streamed
 from mercer.cli.tables import read_table, table_size
@@ -111,7 +112,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
                 _fit_blocks(kind, name, *told, drawn) if drawn else _fit_memory(kind, name, *told)
             )
         data, model, choice, held_out, inside = found
+        shares: dict[str, float] = {}
+        if kind != "features":
+            with console.stage("sharing predictions among the columns"):
+                shares = shares_of_columns(data, model)
     model.notes_ = _notes(data, model, choice, why, held_out, inside)
+    if shares:
+        model.notes_["importance"] = shares
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
     how = choice.how, choice.compared

@@ -1,8 +1,9 @@
-"""``mercer predict``: a model file and a table in, one prediction a row out."""
+"""``mercer predict``, one prediction for each row of a table, and ``mercer info``, of the model."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -12,12 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.cli.files import check_output, is_table, read_model, write_batches
+from mercer.cli.report import (
+    INSIDE,
+    Score,
+    column_lines,
+    kernel_lines,
+    layout,
+    model_lines,
+    model_text,
+)
 from mercer.cli.tables import FileTable, is_parquet, listed, table_batches
 from mercer.domains import Table
 from mercer.domains.blocks import column_types
 from mercer.errors import InvalidInput, figure
 from mercer.estimator import NAMELESS
 from mercer.features import TableColumns
+from mercer.memory import human
 from mercer.models import (
     GaussianProcessRegressor,
     KernelQuantileRegressor,
@@ -38,6 +49,9 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Carry out the command."""
+    if arguments.command == "info":
+        _info(arguments, console)
+        return
     output = arguments.output
     if output is not None:
         check_output(output, arguments.force, arguments.model, arguments.table)
@@ -61,7 +75,7 @@ def _batches(model: Any, arguments: argparse.Namespace, doubts: Doubts) -> Itera
     """Yield the columns of the output, for as many rows at a time as fit."""
     where = arguments.table, arguments.encoding, get_config().memory, arguments.decimal
     for source in table_batches(*where):
-        rows = _rows(model, source)
+        rows = model_rows(model, source)
         doubts.add(rows)
         columns: dict[str, Any] = {name: source.cells(name) for name in arguments.keep}
         with warnings.catch_warnings():
@@ -191,8 +205,16 @@ def named_model(path: str) -> Any:
     return model
 
 
-def _rows(model: Any, source: FileTable) -> Any:
-    """The model's columns, each converted to the kind it was fitted as; numbers without encoder."""
+def model_rows(model: Any, source: FileTable) -> Any:
+    """Return the model's columns, converted to the kinds it was fitted as; numbers without encoder.
+
+    Parameters
+    ----------
+    model : estimator
+        It knows its columns by name.
+    source : FileTable
+        The rows.
+    """
     encoder = getattr(model, "encoder_", None)
     names = model.feature_names_in_ if encoder is None else encoder.columns_
     absent = [name for name in names if name not in source.columns]
@@ -289,3 +311,67 @@ class Doubts:
                     f"unknown to the model, such as {self._example[name]!r}; it knows {names}."
                 )
         return doubts
+
+
+# ---- What is in a model file ----
+
+
+def _info(arguments: argparse.Namespace, console: Console) -> None:
+    model = read_model(arguments.model)
+    size = os.path.getsize(arguments.model)
+    lines = [("file", f"{arguments.model} ({human(size)})"), ("holds", type(model).__name__)]
+    lines += _about(model)
+    console.say(layout(lines))
+
+
+def _about(model: Any) -> list[tuple[str, str]]:
+    if not isinstance(model, TableRegressor | TableClassifier):
+        return _about_estimator(model)
+    notes = model.notes_
+    lines: list[tuple[str, str]] = []
+    if "target" in notes:
+        lines.append(("target", f"{notes['target']!r}, {notes.get('task', '')}"))
+    if "rows" in notes:
+        lines.append(("fitted on", f"{notes['rows']} rows of {notes.get('source', '?')}"))
+    if isinstance(model, TableClassifier):
+        lines.append(("classes", listed(model.classes_, 12, str)))
+    counts = (notes.get(key, {}) for key in ("missing", "categories", "free"))
+    lines += column_lines(model.encoder_, *counts)
+    lines.append(("model", model_text(model, notes.get("model", ""))))
+    lines += kernel_lines(model)
+    lines += model_lines(model, notes.get("rows"))
+    by_class: list[tuple[str, str]] = []
+    for key, label in {"held_out": "held out", **INSIDE}.items():
+        if key in notes:
+            score = Score(**notes[key])
+            lines.append((label, f"{score.rows} rows: {score}"))
+            lines += score.interval()
+            if not by_class:  # of the rows held out, or else of all
+                by_class = score.lines()
+                lines += by_class
+    if "mercer" in notes:
+        lines.append(("written by", f"mercer {notes['mercer']}"))
+    return lines
+
+
+def _about_estimator(model: Any) -> list[tuple[str, str]]:
+    """Return what a model that is not for tables tells of its fit, as far as it has it."""
+    has = vars(model)
+    lines = [("is", " ".join(repr(model).split()))]
+    if "feature_names_in_" in has:
+        lines.append(("columns", listed(model.feature_names_in_, 12, str)))
+    elif "n_features_in_" in has:
+        lines.append(("columns", f"{model.n_features_in_}, without names"))
+    if "classes_" in has:
+        lines.append(("classes", listed(model.classes_, 12, str)))
+    if "n_rows_" in has:
+        kept = model.kernel_.domain.size(model.X_fit_)
+        centres = f", by {kept} centres" if kept < model.n_rows_ else ""
+        lines.append(("fitted on", f"{model.n_rows_} rows{centres}"))
+    if "kernel_" in has:
+        lines.append(("kernel", str(model.kernel_)))
+    solution = has.get("solution_")
+    if solution is not None and solution.residual is not None:
+        state = "converged" if solution.converged else "not converged"
+        lines.append(("solved", f"{state}, relative residual {solution.residual:.1e}"))
+    return lines

@@ -160,7 +160,7 @@ def _one_line(text: str) -> str:
 # ---- One call of the command line: arguments in, exit code out, errors as one line on stderr ----
 
 
-_SHARED = {"embed": "cluster"}  # commands without a file of their own
+_SHARED = {"embed": "cluster", "info": "predict"}  # commands without a file of their own
 _OK, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 
 

@@ -354,6 +354,8 @@ def _log_loss(chances: np.ndarray) -> float:
 _WIDTH = 12
 _SHOWN = 12
 _IMPORTANT = 5  # columns
+_TOLD = 50  # rows whose shares are looked at
+_BEHIND = 100  # rows that stand for what is not known
 
 
 def fit_report(
@@ -447,6 +449,42 @@ def kernel_lines(model: Any, how: str = "") -> list[tuple[str, str]]:
     return [("kernel", f"{model.kernel_}, {how}" if how else str(model.kernel_))]
 
 
+def shares_of_columns(data: Prepared, model: Any) -> dict[str, float]:
+    """Return what the columns have of the predictions of a model of one kernel: they sum to 1.
+
+    That is the mean |share| of each in some rows of the table, before a background of others. There
+    is none where a kernel is no sum of products over columns.
+    """
+    inside, encoder, n = model.model_, model.encoder_, len(data.target)
+    some, others = (np.linspace(0, n - 1, min(n, k)).astype(int) for k in (_TOLD, _BEHIND))
+    names, options = list(encoder.columns_), {}
+    try:
+        X, behind = (model.encode(data.table.take(rows)) for rows in (some, others))
+        if not isinstance(encoder, TableColumns):
+            ends = np.cumsum(encoder.widths)
+            groups = [list(range(e - w, e)) for e, w in zip(ends, encoder.widths, strict=True)]
+            names = [name for name, group in zip(names, groups, strict=True) if group]
+            options = {"groups": [group for group in groups if group]}
+        told = inside.explain(X, background=behind, **options)
+    except MercerError:
+        return {}
+    sizes = np.abs(told.values).mean(axis=0).reshape(len(told.columns), -1).sum(axis=1)
+    names = names if options else list(told.columns)
+    if len(names) != len(sizes) or not sizes.sum() > 0:
+        return {}
+    return {str(n): float(s) for n, s in zip(names, sizes / sizes.sum(), strict=True)}
+
+
+def _share_lines(shares: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return a line on the columns that have most of the predictions."""
+    first = sorted(shares, key=lambda name: -shares[name])[:_IMPORTANT]
+    told = ", ".join(f"{_cut(name)} {100 * shares[name]:.0f} %" for name in first)
+    rest = 1.0 - sum(shares[name] for name in first)
+    more = len(shares) - len(first)
+    told += f", {more} more {100 * rest:.0f} %" if more else ""
+    return [("importance", told)] if told else []
+
+
 def _machine_lines(machine: Any) -> list[tuple[str, str]]:
     """Return lines on the members of a feature machine and on the columns that matter most."""
     order = np.argsort(-machine.weights_, kind="stable")
@@ -469,6 +507,11 @@ def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
     inside = model.model_
     if isinstance(inside, MACHINES):
         return _machine_lines(inside)
+    lines = _penalty_lines(inside, rows)
+    return [*lines, *_share_lines(model.notes_.get("importance", {}))]
+
+
+def _penalty_lines(inside: Any, rows: int | None) -> list[tuple[str, str]]:
     if not hasattr(inside, "support_kind_"):
         kept = inside.kernel_.domain.size(inside.X_fit_)
         fitted = vars(inside).get("n_rows_", kept)

@@ -124,6 +124,23 @@ class Effects:
         told = ", ".join(" & ".join(e.columns) for e in self.effects[:9])
         raise InvalidInput(f"Effects: there is no effect of {which!r}; there are {told}.")
 
+    def plot(self, **options: Any) -> Any:
+        """Draw the effects: curves with their bands, and surfaces; matplotlib is needed.
+
+        Parameters
+        ----------
+        **options
+            Keywords of `mercer.plot.EffectsDisplay.from_effects`.
+
+        Returns
+        -------
+        EffectsDisplay
+            What was drawn.
+        """
+        from mercer.plot import EffectsDisplay
+
+        return EffectsDisplay.from_effects(self, **options)
+
     def carrying(self, share: float = 0.95) -> tuple[Effect, ...]:
         """Return the fewest effects that carry a share of the variance.
 

@@ -68,7 +68,7 @@ class FewPoints:
             usual = self._in_range(float(units.min())) and float(units.max()) < MOST
             return self._compared(1.0 / units) if usual else None
         unit = length_scale * length_scale
-        if not self._in_range(unit):
+        if not (length_scale > 0 and self._in_range(unit)):
             return None
         if self._gaps is None:
             if not self._light and (rough or self.X.dtype != DOUBLE):
@@ -170,6 +170,25 @@ def _product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return x @ y.T
 
 
+def are_usual(kernel: Any) -> bool:
+    """Whether no part of a kernel has hooks of its own that its values of few points leave out."""
+    kind: Any = type(kernel)
+    return _is_usual(kind) and all(
+        are_usual(part) for part in vars(kernel).values() if hasattr(part, "_of_pairs")
+    )
+
+
+@lru_cache(maxsize=256)
+def _is_usual(kind: type) -> bool:
+    """Whether `_of_pairs` was written beside the hooks in force, not above one of them."""
+
+    def owner(hook: str) -> int:
+        places = [i for i, cls in enumerate(kind.__mro__) if hook in vars(cls)]
+        return places[0] if places else len(kind.__mro__)
+
+    return all(owner("_of_pairs") <= owner(hook) for hook in ("_bind", "_scale", "_diag"))
+
+
 def _energy(X: np.ndarray) -> float:
     """Return the sum of squares, in parts that BLAS does not share among its threads."""
     x = X.reshape(-1)
@@ -199,7 +218,7 @@ def gram_of_few(kernel: Any, X: Any, Y: Any = None) -> np.ndarray | None:
         if not energy < MOST:
             return None
         pairs = FewPoints(X, Y, energy)
-        values = kernel._of_pairs(pairs)
+        values = kernel._of_pairs(pairs) if are_usual(kernel) else None
         if not isinstance(values, np.ndarray):
             return None
         K = pairs.matrix(values)

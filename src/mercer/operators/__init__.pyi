@@ -20,6 +20,7 @@ from mercer.operators.device import (
 )
 from mercer.operators.gram import (
     Gram as Gram,
+    fingerprint as fingerprint,
     gram_of as gram_of,
     placed as placed,
     product_at as product_at,

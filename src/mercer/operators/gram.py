@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,6 +23,7 @@ KEPT_PART = 16  # the points of a model are kept prepared up to one part of the 
 BOUND_PART = 128  # and those of a matrix, beside what is made of it
 _ready: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 AT_ONCE = 2**16  # products with kernel values that no thread of BLAS shares with another
+GOLDEN = 0.6180339887498949  # of whose multiples no two have the same rest
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
 
@@ -431,9 +433,9 @@ def fingerprint(Z: Any) -> float:
         return 0.0
     z, weights, total = Z.reshape(-1), _weights_of(Z.dtype), 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        for part, start in enumerate(range(0, len(z), len(weights)), 1):
+        for part, start in enumerate(range(0, len(z), len(weights))):
             some = z[start : start + len(weights)]
-            total = 0.75 * total + part * float(np.dot(some, weights[: len(some)]))
+            total += (1.0 + part * GOLDEN % 1.0) * float(np.dot(some, weights[: len(some)]))
     return total
 
 

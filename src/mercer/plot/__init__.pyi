@@ -1,3 +1,8 @@
+from mercer.plot.effects import EffectsDisplay as EffectsDisplay
+from mercer.plot.explanations import (
+    ExplanationDisplay as ExplanationDisplay,
+    PairsDisplay as PairsDisplay,
+)
 from mercer.plot.metrics import (
     ImportancesDisplay as ImportancesDisplay,
     MetricDisplay as MetricDisplay,
@@ -21,10 +26,13 @@ __all__ = [
     "ClustersDisplay",
     "DensityDisplay",
     "DependenceDisplay",
+    "EffectsDisplay",
     "EvidenceDisplay",
+    "ExplanationDisplay",
     "ImportancesDisplay",
     "MetricDisplay",
     "NullDisplay",
+    "PairsDisplay",
     "PosteriorDisplay",
     "ProjectionDisplay",
     "WitnessDisplay",

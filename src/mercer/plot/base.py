@@ -15,6 +15,7 @@ INK = "#222222"
 # More of their colours, for labels; yellow is left out, it drowns on white.
 LABELS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
 MOST = 12  # different labels that colours can tell apart
+LONGEST = 24  # letters of a column's name
 BESIDE = 5  # entries of a legend above which it stands beside the picture
 MARGIN = 0.1  # how far beyond the data a picture reaches, in parts of their range
 
@@ -117,6 +118,11 @@ def palette(count: int) -> list[Any]:
 def plain(text: Any) -> str:
     """Return text that matplotlib shows letter by letter: between dollars it reads formulas."""
     return str(text).replace("$", r"\$")
+
+
+def cut(name: str) -> str:
+    """Return a name without the middle where it is long: names often differ at their ends."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 10]}…{name[-9:]}"
 
 
 def legend(ax: Any) -> None:

@@ -14,11 +14,10 @@ from mercer.estimator import check_labels, check_targets
 from mercer.features import TableEncoder
 from mercer.lapack import eigh
 from mercer.models.tables import MACHINES, TableClassifier, TableRegressor
-from mercer.plot.base import COLOURS, INK, MOST, Display, legend, plain
+from mercer.plot.base import COLOURS, INK, MOST, Display, cut, legend, plain
 
 TERMS = 3  # columns, at most, that an axis names
 LEAST = 0.2  # entries of a direction below which a column is not named
-LONGEST = 24  # letters of a column's name
 LINE = 44  # letters of a line beside an axis
 GLUE = "\N{NO-BREAK SPACE}"
 
@@ -297,7 +296,7 @@ class ImportancesDisplay(Display):
             bars = {"xerr": [np.minimum(spread, width), spread], **bars}
         places = np.arange(len(drawn))
         self.bars_ = ax.barh(places, width, **bars)
-        ax.set_yticks(places, [plain(_cut(str(names[j]))) for j in drawn])
+        ax.set_yticks(places, [plain(cut(str(names[j]))) for j in drawn])
         ax.tick_params(axis="y", length=0)
         ax.set(ylim=(len(drawn) - 0.4, -0.6), xlim=(0.0, None))
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
@@ -354,15 +353,10 @@ def _direction(u: np.ndarray, names: np.ndarray, share: float) -> str:
     """Return the largest entries of a direction with their columns, and its share of the metric."""
     order = np.argsort(-np.abs(u), kind="stable")
     named = [j for j in order[:TERMS] if abs(u[j]) >= LEAST] or [order[0]]
-    terms = [f"{'−' if u[j] < 0 else '+'} {abs(u[j]):.2f} {plain(_cut(names[j]))}" for j in named]
+    terms = [f"{'−' if u[j] < 0 else '+'} {abs(u[j]):.2f} {plain(cut(names[j]))}" for j in named]
     terms[0] = terms[0].removeprefix("+ ")
     if 1.0 - np.square(u[named]).sum() > LEAST**2:
         terms.append("+ …")
     whole = " ".join(term.replace(" ", GLUE) for term in terms)
     lines = textwrap.wrap(whole, LINE, break_long_words=False, break_on_hyphens=False)
     return "\n".join([*lines, f"{share:.0%} of the metric"]).replace(GLUE, " ")
-
-
-def _cut(name: str) -> str:
-    """Return a name without the middle where it is long: names often differ at their ends."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 10]}…{name[-9:]}"

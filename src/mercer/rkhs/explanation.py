@@ -197,6 +197,28 @@ class Explanation:
         order = np.argsort(-np.abs(self.values[row]), kind="stable")[:count]
         return [(self.columns[j], self.data[row, j], float(self.values[row, j])) for j in order]
 
+    def plot(self, kind: str = "waterfall", *, row: int = 0, **options: Any) -> Any:
+        """Draw the shares; matplotlib is needed.
+
+        Parameters
+        ----------
+        kind : {"waterfall", "bar", "beeswarm"}, default="waterfall"
+            From the base to the value of one row; means of |φⱼ| over the rows; or a dot for each
+            row and column, coloured by what the row holds.
+        row : int, default=0
+            The row of a waterfall.
+        **options
+            Keywords of `mercer.plot.ExplanationDisplay.from_explanation`.
+
+        Returns
+        -------
+        ExplanationDisplay
+            What was drawn.
+        """
+        from mercer.plot import ExplanationDisplay
+
+        return ExplanationDisplay.from_explanation(self, kind, row=row, **options)
+
     def to_shap(self) -> Any:
         """Return it as a ``shap.Explanation``, which shap's plots ask for; shap is needed."""
         try:

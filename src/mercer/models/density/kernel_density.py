@@ -39,7 +39,7 @@ from mercer.models.density.bandwidth import (
 )
 from mercer.models.density.leave_one_out import best_factor, left_out
 from mercer.models.density.norms import as_metric
-from mercer.operators import FEW, PointsAside
+from mercer.operators import FEW, PointsAside, fingerprint
 from mercer.settings import get_config
 from mercer.solvers import Cost, Solution
 
@@ -281,7 +281,7 @@ class _Aside:
     """Training points as few queries want them, in the coordinates of their bandwidth."""
 
     def __init__(self, now: tuple, frame: Any, kernel: Smoothing, bandwidth: Bandwidth):
-        _, used, w, _ = self.now = now
+        self.now, (_, used, w) = now, now[:3]
         self.frame = frame
         self.points = PointsAside(frame(used), w, kernel.code, frame.radius)
         self.constant = kernel.log_normaliser(bandwidth.d) - bandwidth.log_det
@@ -290,6 +290,13 @@ class _Aside:
     def __call__(self, Q: np.ndarray) -> np.ndarray:
         """Return the log densities."""
         return self.points.log_sums(self.frame(Q)) + self.constant
+
+
+def _are_same(before: tuple, now: tuple) -> bool:
+    """Whether parts are the same objects with the same entries."""
+    return all(
+        a is b or (isinstance(a, float) and a == b) for a, b in zip(before, now, strict=True)
+    )
 
 
 #: By model; of one that was fitted anew, or given other attributes, they are made anew.
@@ -582,8 +589,9 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         if not (alike and held) or len(Q) > FEW or get_config().engine == "torch":
             return self._log_density(Q, *given)
         known = _aside.get(self)
-        now = kernel.name, used, w, self.bandwidth_
-        if known is None or not all(a is b for a, b in zip(known.now, now, strict=True)):
+        marks = [fingerprint(part) for part in (used, w, self.bandwidth_)]
+        now = (kernel.name, used, w, self.bandwidth_, *marks)
+        if known is None or not _are_same(known.now, now):
             known = _Aside(now, bandwidth.frame(kernel, used), kernel, bandwidth)
             _aside[self] = known
         return known(Q)

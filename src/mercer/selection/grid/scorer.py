@@ -24,6 +24,7 @@ from mercer.estimator import (
     KernelEstimator,
     asks_centers,
     check_weights,
+    in_double,
     kernel_of,
     prepare_labels,
     prepare_targets,
@@ -418,7 +419,8 @@ class FoldScorer:
             return None
         if self._held is None or self._held[0] != kernel:
             self._held = None  # not two at a time
-            K = Gram(kernel, self.points(base, kernel), keep=False).to_dense()
+            points = in_double(self.points(base, kernel))
+            K = Gram(kernel, points, keep=False).to_dense()
             self._held = kernel, np.asarray(K, dtype=np.float64)
         return self._held[1]
 
