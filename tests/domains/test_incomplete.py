@@ -1,5 +1,7 @@
 """Points with missing values: which are there, and where the others were."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -112,3 +114,11 @@ def test_rows_of_different_lengths_are_refused():
     for kernel in (Minimum().with_missing(fill=1.0), RBF().with_missing(fill=1.0)):
         with pytest.raises(InvalidInput, match=r"where numbers belong|different lengths"):
             kernel([[1.0, 2.0], [3.0]])
+
+
+def test_places_are_counted_once_and_not_kept_in_pickles():
+    X = IncompletePoints(Strings()).check(["a", None, "bc", None])
+    assert list(X) == ["a", None, "bc", None] and X.places is X.places
+    assert "places" not in X.__getstate__()
+    again = pickle.loads(pickle.dumps(X))
+    assert again == X and list(again) == list(X)

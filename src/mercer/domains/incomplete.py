@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -100,7 +101,7 @@ class IncompleteCollection(Packed):
     def __len__(self) -> int:
         return len(self.missing)
 
-    @property
+    @cached_property
     def places(self) -> np.ndarray:
         """How many points are there before each position, and in all."""
         return np.concatenate([[0], np.cumsum(~self.missing)])
@@ -125,6 +126,9 @@ class IncompleteCollection(Packed):
                 "row out, or let the kernel take missing values: kernel.with_missing().",
             )
         return self.points
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._arrays}
 
     def _point(self, i: int) -> Any:
         if self.missing[i]:
