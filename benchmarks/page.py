@@ -24,9 +24,9 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
         "",
         "Times of mercer beside scikit-learn's on the same work: warm calls in one process, and "
         "nothing else computing. A ratio of 2 means that the other takes twice as long. "
-        "`make sweep` prints all cells; those drawn at random are in the means too. A first call is "
-        "in a process that has imported scikit-learn: it counts what mercer imports and loads "
-        "beside it.",
+        "`make sweep` prints all cells; those drawn at random are in the means too. A first "
+        "call is in a process that has imported scikit-learn: it counts what mercer imports and "
+        "loads beside it.",
         "",
         f"![Seconds over the number of rows, mercer and its peer]({path.with_suffix('.svg').name})",
         "",
