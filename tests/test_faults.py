@@ -17,6 +17,7 @@ import mercer
 from mercer import domains, engines, estimator, io, jit, losses, operators, solvers, testing
 from mercer.kernels import RBF, Laplacian
 from tests.cli import test_notation
+from tests.explain import test_representer
 from tests.losses import test_losses
 from tests.models.ridge import test_left_out
 from tests.rkhs import test_function
@@ -129,6 +130,23 @@ def a_certificate_reports_half_the_gap(patch):
 def a_norm_is_not_rooted(patch):
     true = mercer.Function.norm
     patch.setattr(mercer.Function, "norm", lambda self: true(self) ** 2)
+
+
+@caught_by(
+    "explain",
+    test_representer.test_values_are_the_terms_of_f,
+    np.random.default_rng(0).normal(size=(20, 3)),
+    np.random.default_rng(1).normal(size=20),
+    np.random.default_rng(2),
+)
+def rows_are_told_without_their_sign(patch):
+    true = mercer.representers
+
+    def tell(model, X, count=5):
+        told = true(model, X, count)
+        return dataclasses.replace(told, values=np.abs(told.values))
+
+    put(patch, true, tell)
 
 
 @caught_by("estimator", estimator_law, "weights", mercer.KernelRidge(RBF(), 0.1))

@@ -103,7 +103,9 @@ def test_the_table_has_every_kernel():
 @pytest.mark.parametrize("name", sorted(rows_of_choice()))
 def test_the_table_tells_the_truth(name):
     row, cls = rows_of_choice()[name], getattr(mercer, name)
-    assert (row[-2] == "yes") == cls.characteristic
+    told = cls.characteristic
+    told = cls().characteristic if isinstance(told, property) else told
+    assert (row[-2] == "yes") == told
     names = set(re.findall(r"`(\w+)`", row[-3]))
     in_brackets = set(re.findall(r"`(\w+)`\)", row[-3]))
     assert names == set(cls._param_names())

@@ -19,6 +19,7 @@ from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import (
+    FEW,
     HELD_OUT,
     HELD_SHARE,
     Score,
@@ -113,7 +114,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             )
         data, model, choice, held_out, inside = found
         shares: dict[str, float] = {}
-        if kind != "features":
+        judged = held_out or inside
+        if kind != "features" and (judged is None or judged.rows >= FEW):
             with console.stage("sharing predictions among the columns"):
                 shares = shares_of_columns(data, model)
     model.notes_ = _notes(data, model, choice, why, held_out, inside)

@@ -186,7 +186,8 @@ def _is_usual(kind: type) -> bool:
         places = [i for i, cls in enumerate(kind.__mro__) if hook in vars(cls)]
         return places[0] if places else len(kind.__mro__)
 
-    return all(owner("_of_pairs") <= owner(hook) for hook in ("_bind", "_scale", "_diag"))
+    bound = () if hasattr(kind, "_euclidean") else ("_bind",)  # radial kernels look themselves
+    return all(owner("_of_pairs") <= owner(hook) for hook in (*bound, "_scale", "_diag"))
 
 
 def _energy(X: np.ndarray) -> float:
