@@ -162,20 +162,26 @@ def test_noise_of_a_point_is_not_seen_by_the_point_itself():
 
 
 def test_twins_and_hard_margins():
-    twice = np.r_[X, X]
-    model = SVC(RBF(0.8), 1.0, tol=1e-9).fit(twice, np.r_[y, y])
-    got = model.loo_decision_function(twice)
-    assert np.isfinite(got).all()
-    free = kinds(model, 2 * N) == 1
-    both = np.flatnonzero(free & np.roll(free, N))
-    labels, refits = np.r_[y, y], []
-    for row in both:
-        rest = np.delete(np.arange(2 * N), row)
-        again = SVC(RBF(0.8), 1.0, tol=1e-9).fit(twice[rest], labels[rest])
-        refits.append(again.decision_function(twice[[row]])[0])
-    np.testing.assert_allclose(got[both], refits, atol=1e-5)
-    same = np.abs(got[both] - model.decision_function(twice)[both]) < 1e-5
-    assert same.any() and not same.all()  # a free twin takes over, as far as its bound allows
+    twice, labels = np.r_[X, X], np.r_[y, y]
+    taken_over = []
+    for C in (1.0, 30.0):
+        model = SVC(RBF(0.8), C, tol=1e-9).fit(twice, labels)
+        got = model.loo_decision_function(twice)
+        assert np.isfinite(got).all()
+        free = kinds(model, 2 * N) == 1
+        both, refits = np.flatnonzero(free & np.roll(free, N)), []
+        for row in both:
+            rest = np.delete(np.arange(2 * N), row)
+            again = SVC(RBF(0.8), C, tol=1e-9).fit(twice[rest], labels[rest])
+            refits.append(again.decision_function(twice[[row]])[0])
+        np.testing.assert_allclose(got[both], refits, atol=1e-5)
+        size = np.zeros(2 * N)
+        size[model.support_] = np.abs(model.dual_coef_).ravel()
+        same = np.abs(got[both] - model.decision_function(twice)[both]) < 1e-5
+        # a free twin takes over, as far as its bound allows
+        np.testing.assert_array_equal(same, (size + np.roll(size, N))[both] <= C)
+        taken_over += same.tolist()
+    assert taken_over
     # Without x = 1 the hard margin lies between 0 and 3; the rule knows of no new support vectors
     # and says 1 there, so that such a row is fitted again.
     points = np.array([[0.0], [1.0], [3.0], [4.0]])
