@@ -411,3 +411,14 @@ def test_letters_that_training_did_not_have_are_far_from_all_centres(kernel):
         squares = squares + np.einsum("ij,ij->j", shares, L @ shares)
         np.testing.assert_allclose(model.transform(points) ** 2, squares, atol=1e-12)
         assert np.isclose(model.score(points), -squares.min(axis=1).sum())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_points_beyond_the_floats_are_refused_without_a_word_of_numpy(seed):
+    """Inner products and lengths are infinite of either sign, as the centres happen to lie."""
+    X = np.random.default_rng(seed).normal(size=(20, 3))
+    model = mercer.KernelKMeans(2, mercer.Polynomial(2, 1.0)).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidInput, match="KernelKMeans: "):
+            model.predict(np.full((2, 3), 1.7e308))

@@ -497,7 +497,8 @@ class KernelKMeans(
                 F = np.asarray(F, dtype=float) - origin
                 inner, lengths = V @ F.T, np.einsum("ij,ij->i", F, F)
             lengths += beyond
-        self._finite(inner.T + lengths[:, None])
+            total = inner.T + lengths[:, None]  # of infinite ones of both signs as well
+        self._finite(total)
         # The centres were rounded where they are, not where the origin is now.
         sizes = far * (np.sqrt(lengths) + np.sqrt(squares.max()))
         return np.ascontiguousarray(inner), squares, lengths, sizes
