@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from mercer.domains import Table
+from mercer.engines import KernelRate
+from mercer.estimator.facts import Sketch
 from mercer.models import FeatureMachineClassifier, FeatureMachineRegressor
 from mercer.models.metric import base, learning
 
@@ -16,6 +18,7 @@ N = 6000
 def one_way_to_solve(monkeypatch):
     """Of two that cost about the same a moment of other work may else choose either."""
     monkeypatch.setattr(learning, "solver_for", lambda n, like: {"solver": "cholesky"})
+    monkeypatch.setattr(Sketch, "rate", KernelRate(2e-9, 1e-8))  # nothing is timed
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def test_some_rows_plan_as_all_do(monkeypatch, table, model):
     assert (some.n_rows, some.method, some.owner) == (N, whole.method, whole.owner)
     assert some.why == whole.why and some.memory == whole.memory and some.budget == whole.budget
     assert re.search(f"all {N} rows", some.why)
-    assert some.seconds > 0 and whole.seconds > 0
+    assert some.seconds < 10 * whole.seconds and whole.seconds < 10 * some.seconds
 
 
 def test_arrays_of_numbers_too(monkeypatch):

@@ -158,10 +158,15 @@ class FeatureMachineRegressor(MultiOutputMixin, RegressorMixin, FeatureMachine):
         weights = ratios(check_weights(sample_weight, len(Z), relative=True))
         T = Y.reshape(len(Y), -1)
         refuse_sums(T, float(len(T)))
-        unit = np.abs(T).max(axis=0, initial=0.0)  # squares of 1e200 would overflow
+        # Rows of weight 0 are as good as left out, to the bit: a search makes much of rounding.
+        used, w = T, None
+        if weights is not None:
+            used, w = T[weights > 0], weights[weights > 0]
+            w = None if np.ptp(w) == 0 else w
+        unit = np.abs(used).max(axis=0, initial=0.0)  # squares of 1e200 would overflow
         unit[unit == 0] = 1.0
-        mean = unit * np.average(T / unit, axis=0, weights=weights)
-        spread = np.average(((T - mean) / unit) ** 2, axis=0, weights=weights)
+        mean = unit * np.average(used / unit, axis=0, weights=w)
+        spread = np.average(((used - mean) / unit) ** 2, axis=0, weights=w)
         scale = np.where(spread <= 1e-26, 1.0, unit * np.sqrt(spread))
         rows = EncodedRows(Z, (T - mean) / scale, weights, groups_of(encoder), tensor_of(X))
         chosen, order = self._learn(encoder, rows, None, clock, fit)
