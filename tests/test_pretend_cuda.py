@@ -206,9 +206,11 @@ def test_tests_take_tensors_of_a_device(name):
         given = TESTS[name](to_cuda)
         with mercer.config(engine="torch", device="cuda"):
             brought = TESTS[name](lambda A: A)
+    # The ridges of kci end a search, which two ways to compute distances reach to its tolerance.
+    close = 1e-10 if name == "kci" else 1e-12
     for found in (given, brought):
         assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
-        assert found.pvalue == pytest.approx(expected.pvalue, abs=1e-10)
+        assert found.pvalue == pytest.approx(expected.pvalue, abs=close)
 
 
 MANY = RNG.standard_normal((120, 3))

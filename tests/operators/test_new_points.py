@@ -105,22 +105,22 @@ def test_what_is_kept_follows_the_model():
     model.predict(New)
     again = model.fit(X + 1.0, y).predict(New)
     np.testing.assert_allclose(
-        again, KernelRidge(RBF()).fit(X + 1.0, y).predict(New), rtol=1e-12, atol=1e-12
+        again, KernelRidge(RBF()).fit(X + 1.0, y).predict(New), rtol=1e-12, atol=1e-13
     )
     model.kernel_ = RBF(0.3)
     expected = RBF(0.3)(New, model.X_fit_) @ model.dual_coef_
-    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-13)
     model.kernel_ = RBF(np.array([1.0, 2.0]))
     model.predict(New)
     model.kernel_.length_scale[0] = 5.0  # in place
     expected = RBF([5.0, 2.0])(New, model.X_fit_) @ model.dual_coef_
-    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-13)
     model.X_fit_[:5] = model.X_fit_[5:10] + 1.0  # in place too
     expected = RBF([5.0, 2.0])(New, model.X_fit_) @ model.dual_coef_
-    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-13)
     model.X_fit_[[0, 1]] = model.X_fit_[[1, 0]]
     expected = RBF([5.0, 2.0])(New, model.X_fit_) @ model.dual_coef_
-    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.predict(New), expected, rtol=1e-12, atol=1e-13)
     assert model in _ready
     gone, points = weakref.ref(model), model.X_fit_
     del model
