@@ -16,6 +16,7 @@ from mercer import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelLogisticRegression,
+    KernelNeighborsRegressor,
     KernelQuantileRegressor,
     KernelRidge,
     Laplacian,
@@ -152,3 +153,10 @@ def test_shares_of_a_process_have_posterior_deviations(cls, options, kernel):
             want = np.sqrt(np.einsum("ij,ikt,kj->jt", W, cov, W))
             np.testing.assert_allclose(told.std[r], want, rtol=1e-6, atol=1e-9)
     assert model.explain(x, game="baseline").std is None
+
+
+def test_a_vote_of_neighbours_says_who_explains():
+    model = KernelNeighborsRegressor(n_neighbors=2).fit(X, Y)
+    assert not hasattr(model, "explain")
+    with pytest.raises(AttributeError, match="has no explain: .* a KernelRidge on the same kernel"):
+        model.explain(X)

@@ -57,6 +57,14 @@ class NeighborsBase(KernelEstimator):
         """No function of the RKHS describes a vote of neighbours."""
         raise AttributeError(f"{type(self).__name__} has no function_: a vote is not in the RKHS.")
 
+    @property
+    def explain(self) -> Any:
+        """A vote has no shares of columns in closed form."""
+        raise AttributeError(
+            f"{type(self).__name__} has no explain: a vote of neighbours is no function in the "
+            "RKHS; a KernelRidge on the same kernel has one."
+        )
+
     # -- fit ----------------------------------------------------------------------------------
     @speaks
     def _remember(self, X: Any, kernel: Kernel) -> None:
