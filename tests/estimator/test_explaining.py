@@ -158,5 +158,7 @@ def test_shares_of_a_process_have_posterior_deviations(cls, options, kernel):
 def test_a_vote_of_neighbours_says_who_explains():
     model = KernelNeighborsRegressor(n_neighbors=2).fit(X, Y)
     assert not hasattr(model, "explain")
-    with pytest.raises(AttributeError, match="has no explain: .* a KernelRidge on the same kernel"):
+    with pytest.raises(
+        AttributeError, match=r"has no explain: .* a KernelRidge on the same kernel"
+    ):
         model.explain(X)
